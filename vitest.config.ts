@@ -112,7 +112,7 @@ export default defineConfig({
       project('gateway'),
       // The contract once for each way in: broker and bridge, the device's own path beside them, the gateway without them.
       project('conformance', conformance),
-      project('conformance-edge', conformance, 'conformance'),
+      project('conformance-direct', conformance, 'conformance'),
       project('conformance-gateway', conformance, 'conformance'),
       project('system', patient),
       project('console', { globalSetup: ['rig/services/console-service.ts'] }),

@@ -32,11 +32,11 @@ const lostAfterMs = 5_000;
 const surplusWithinMs = 300;
 const positions = ['up', 'middle', 'down'] as const;
 const sides = ['plain', 'latchwork'] as const;
-const directSides = ['bridge', 'edge', 'library', 'gateway'] as const;
+const directSides = ['bridge', 'direct', 'library', 'gateway'] as const;
 
 export const commandDevices = Math.max(...variants.map(({ parallel }) => parallel));
 /** A device for each side: commands go to an open direct connection first. */
-export const edgeCommandDevices = directSides.length;
+export const directCommandDevices = directSides.length;
 
 export async function measureCommands(rig: BenchRig, { rounds, isQuick, say }: BenchOptions): Promise<BenchResult> {
   const bench = await CommandBench.start(rig);
@@ -111,7 +111,10 @@ export async function measureCommands(rig: BenchRig, { rounds, isQuick, say }: B
   };
 }
 
-export async function measureEdgeCommands(rig: BenchRig, { rounds, isQuick, say }: BenchOptions): Promise<BenchResult> {
+export async function measureDirectCommands(
+  rig: BenchRig,
+  { rounds, isQuick, say }: BenchOptions,
+): Promise<BenchResult> {
   const bench = await CommandBench.start(rig);
   const gateway = await GatewayProcess.start(rig.worker.url, { LOG_LEVEL: 'info' });
   const urlOf = (side: (typeof directSides)[number], deviceId: string): string => {
@@ -127,14 +130,14 @@ export async function measureEdgeCommands(rig: BenchRig, { rounds, isQuick, say 
     return timesMs;
   };
   const devices = new Map<string, { device: Activation; plain: PlainDevice }>();
-  const times = { bridge: noTimes(), edge: noTimes(), library: noTimes(), gateway: noTimes() };
+  const times = { bridge: noTimes(), direct: noTimes(), library: noTimes(), gateway: noTimes() };
   const count = isQuick ? quickCommands : directCommands;
   try {
     for (const [index, side] of directSides.entries()) {
       const device = rig.devices[index];
       if (device === undefined) throw new Error('too few devices');
       const { clientId, username, password } = device.mqtt;
-      const open = side === 'edge' ? connectFramed : connectAsync;
+      const open = side === 'direct' ? connectFramed : connectAsync;
       const client = await bench.connect(urlOf(side, device.deviceId), { clientId, username, password }, open);
       devices.set(side, { device, plain: await PlainDevice.start(device, client, { isAlsoPlain: false }) });
     }
@@ -152,17 +155,17 @@ export async function measureEdgeCommands(rig: BenchRig, { rounds, isQuick, say 
     await gateway.kill('SIGTERM');
   }
   const shares = percents.map((percent): Measure => ({
-    name: `edge, p${percent}`,
+    name: `direct, p${percent}`,
     unit: 'x bridge',
-    perRound: ratiosOf(times.edge[percent], times.bridge[percent]),
+    perRound: ratiosOf(times.direct[percent], times.bridge[percent]),
     ...(isQuick ? {} : { target: { atMost: 0.5 } }),
   }));
   return {
     name: 'B3e',
-    title: 'command round trip at the edge: HTTP -> Worker -> device -> its report -> relay',
+    title: 'command round trip on a direct connection: HTTP -> Worker -> device -> its report -> relay',
     settings: [
       'one after the other; every command moves the switch, its report at QoS 1; mqtt.js as the device',
-      'edge: it sends a packet a frame, as firmware does; library: as it is, over WebSocket a frame for each field of a packet',
+      'direct: it sends a packet a frame, as firmware does; library: as it is, over WebSocket a frame for each field of a packet',
     ],
     measures: [...shares, ...directSides.flatMap((side) => measuresOf(side, times[side]))],
     failures: bench.failures,
@@ -257,7 +260,7 @@ class CommandBench {
 class PlainDevice {
   #count = 0;
 
-  /** @param isAlsoPlain serves the broker's side of a comparison, too; the edge refuses its topics */
+  /** @param isAlsoPlain serves the broker's side of a comparison, too; the direct connection refuses its topics */
   static async start({ topics }: Activation, client: MqttClient, { isAlsoPlain = true } = {}): Promise<PlainDevice> {
     const device = new PlainDevice();
     client.on('message', (topic, payload) => {

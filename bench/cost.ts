@@ -18,7 +18,7 @@ import { messagesARequest, objectGigabytes, prices, pricesReadOn, priceSources }
 import type { BenchResult, Target } from './parts/results.ts';
 import type { BenchOptions } from './parts/rounds.ts';
 
-type Way = 'edge' | 'bridge';
+type Way = 'direct' | 'bridge';
 type Profile = {
   name: string;
   way: Way;
@@ -36,12 +36,12 @@ const deviceCount = 20;
 const minutes = { full: 60, quick: 5 };
 
 const profiles: Profile[] = [
-  profile('edge', 'edge', true, 1, 0, 0.01),
+  profile('direct', 'direct', true, 1, 0, 0.01),
   profile('broker with event hooks, batches of 10', 'bridge', true, 10, 0, 0.01),
   profile('broker with event hooks, a batch each', 'bridge', true, 1, 0),
   profile('broker without event hooks, batches of 10', 'bridge', false, 10, 0, 0.05),
-  profile('edge, moving once an hour', 'edge', true, 1, 60),
-  profile('edge, moving at every report', 'edge', true, 1, 1),
+  profile('direct, moving once an hour', 'direct', true, 1, 60),
+  profile('direct, moving at every report', 'direct', true, 1, 1),
 ];
 
 export const costVariants: readonly string[] = profiles.map(({ name }) => name);
@@ -94,7 +94,8 @@ type Counted = { perReport: Record<string, number>; problems: string[] };
 
 async function meter(rig: WorkerRig, one: Profile, minuteCount: number): Promise<Counted> {
   const devices = await rig.activateMany(deviceCount);
-  const sender = one.way === 'edge' ? await EdgeSender.connect(rig, devices) : new BatchSender(rig, devices, one.batch);
+  const sender =
+    one.way === 'direct' ? await DirectSender.connect(rig, devices) : new BatchSender(rig, devices, one.batch);
   const problems: string[] = [];
   try {
     if (one.way === 'bridge' && one.reportsConnections)
@@ -114,8 +115,8 @@ async function meter(rig: WorkerRig, one: Profile, minuteCount: number): Promise
     }
     const cpuMicroseconds = (readCpuMicroseconds(worker) - cpuBefore) / reports;
     const counts = await readMeter(rig.url);
-    const taken = one.way === 'edge' ? counts['DeviceSession.webSocketMessage'] : counts['requests'];
-    if ((taken ?? 0) < reports / (one.way === 'edge' ? 1 : one.batch)) problems.push(`only ${taken ?? 0} were taken`);
+    const taken = one.way === 'direct' ? counts['DeviceSession.webSocketMessage'] : counts['requests'];
+    if ((taken ?? 0) < reports / (one.way === 'direct' ? 1 : one.batch)) problems.push(`only ${taken ?? 0} were taken`);
     return { perReport: perReport(counts, reports, cpuMicroseconds), problems };
   } finally {
     await sender.stop();
@@ -201,7 +202,7 @@ class BatchSender {
 }
 
 /** Each device on a socket of its own. */
-class EdgeSender {
+class DirectSender {
   readonly #devices: Activation[];
   readonly #clients: MqttClient[];
 
@@ -210,12 +211,12 @@ class EdgeSender {
     this.#clients = clients;
   }
 
-  static async connect(rig: WorkerRig, devices: Activation[]): Promise<EdgeSender> {
+  static async connect(rig: WorkerRig, devices: Activation[]): Promise<DirectSender> {
     const clients = devices.map(({ deviceId, mqtt: { clientId, username, password } }) => {
       const login = { clientId, username, password, protocolVersion: 4 as const, keepalive: 0, reconnectPeriod: 0 };
       return connectFramed(`${rig.url.replace(/^http/, 'ws')}/mqtt/${deviceId}`, login);
     });
-    return new EdgeSender(devices, await Promise.all(clients));
+    return new DirectSender(devices, await Promise.all(clients));
   }
 
   async send(payload: (device: number) => string): Promise<void> {

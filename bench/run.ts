@@ -2,8 +2,8 @@
 // with 1 when something was lost, doubled, altered or overtaken; a missed target is shown and is no failure.
 import { writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { commandDevices, edgeCommandDevices, measureCommands, measureEdgeCommands } from './command.ts';
-import { edgeDevicesOf, edgeVariants, measureEdge } from './edge.ts';
+import { commandDevices, directCommandDevices, measureCommands, measureDirectCommands } from './command.ts';
+import { directDevicesOf, directVariants, measureDirect } from './direct.ts';
 import { describeMachine, readLoadAverage } from './parts/machine.ts';
 import { readCommandLine } from '../rig/command-line.ts';
 import { mosquittoMissing } from '../rig/brokers/mosquitto.ts';
@@ -107,9 +107,9 @@ const benchmarks: Benchmark[] = [
     measure: async (options) => measureRequests(await keep(startRequests()), options),
   },
   { name: 'B2', variants: uplinkVariants, measure: onBroker(() => uplinkDevices, measureUplink) },
-  { name: 'B2e', variants: edgeVariants, measure: onBroker(edgeDevicesOf, measureEdge) },
+  { name: 'B2e', variants: directVariants, measure: onBroker(directDevicesOf, measureDirect) },
   { name: 'B3', variants: [], measure: onBroker(() => commandDevices, measureCommands) },
-  { name: 'B3e', variants: [], measure: onBroker(() => edgeCommandDevices, measureEdgeCommands) },
+  { name: 'B3e', variants: [], measure: onBroker(() => directCommandDevices, measureDirectCommands) },
   {
     name: 'B4',
     variants: [],

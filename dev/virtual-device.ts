@@ -39,7 +39,7 @@ export type VirtualDeviceOptions = {
   reportEveryMs?: number;
   hasWill?: boolean;
   /** Over WebSocket to the Worker itself, instead of the address that the activation names. */
-  isAtEdge?: boolean;
+  isDirect?: boolean;
   onEvent?: (event: DeviceEvent) => void;
 };
 
@@ -91,9 +91,9 @@ export class VirtualDevice {
   }
 
   #connect({ deviceId, mqtt, topics }: Activation): void {
-    const { apiUrl, reportEveryMs = 30_000, hasWill = false, isAtEdge = false } = this.#options;
-    const edge = `${apiUrl.replace(/^http/, 'ws').replace(/\/+$/, '')}/mqtt/${deviceId}`;
-    const client = connect(isAtEdge ? edge : `mqtt://${mqtt.server}:${mqtt.port}`, {
+    const { apiUrl, reportEveryMs = 30_000, hasWill = false, isDirect = false } = this.#options;
+    const direct = `${apiUrl.replace(/^http/, 'ws').replace(/\/+$/, '')}/mqtt/${deviceId}`;
+    const client = connect(isDirect ? direct : `mqtt://${mqtt.server}:${mqtt.port}`, {
       username: mqtt.username,
       password: mqtt.password,
       clientId: mqtt.clientId,

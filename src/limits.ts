@@ -43,15 +43,15 @@ export const limitSpecs = {
   /** Seconds for which a device relies on what it was told about subscriptions to all devices. Beyond: it asks again with its next message. */
   fleetLeaseSeconds: { default: 86_400, min: 1, max: 2_592_000 },
   /** Packets that a direct connection sends in a second, after a burst of 1 000. Beyond: the session ends as `too_many_packets`. */
-  edgePacketsPerSecond: { default: 50, min: 1, max: 1_000_000 },
+  directPacketsPerSecond: { default: 50, min: 1, max: 1_000_000 },
   /** Bytes of a packet on a direct connection. Beyond: the session ends as `packet_too_large`. */
-  edgePacketBytes: { default: 65_536, min: 1_024, max: 262_144 },
+  directPacketBytes: { default: 65_536, min: 1_024, max: 262_144 },
   /** Direct connections of a client address before their CONNECT. Beyond: 429 `too_many_requests`. */
-  edgeUnconnectedPerAddress: { default: 100, min: 1, max: 30_000 },
+  directUnconnectedPerAddress: { default: 100, min: 1, max: 30_000 },
   /** Time between two checks whether a silent direct connection still lives. Beyond: the check asks the connection. */
-  edgeWatchSeconds: { default: 300, min: 10, max: 86_400 },
+  directWatchSeconds: { default: 300, min: 10, max: 86_400 },
   /** Time in which a device may come back after its direct connection was lost. Beyond: the device is offline. */
-  edgeReconnectGraceSeconds: { default: 30, min: 0, max: 3_600 },
+  directReconnectGraceSeconds: { default: 30, min: 0, max: 3_600 },
   /** Messages of a device; a minute’s worth may come at once. Beyond: the newest value of each property is applied within a second, the rest is dropped; an event `flooded`. */
   deviceMessagesPerMinute: { default: 600, min: 1, max: 10_000_000 },
   /** Time without a message in which a session that the broker reported counts. Beyond: the device is offline, reason `silence`. */

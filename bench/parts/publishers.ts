@@ -9,7 +9,7 @@ import type { Report } from './reports.ts';
 
 const pubackBytes = 4;
 
-/** One connection to a broker, the edge or a gateway. */
+/** One connection to a broker, the direct connection or a gateway. */
 export type Line = {
   /** `tcp://host:port`, or `ws://` with the path of the device. */
   url: string;

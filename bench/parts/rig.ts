@@ -11,7 +11,7 @@ import { WorkerRig, workerVars } from '../../rig/worker/worker-rig.ts';
 const topicsPerSocket = 100;
 
 /** One device sends what thousands would. */
-const edgeLimits = ['edgePacketsPerSecond=1000000'];
+const directLimits = ['directPacketsPerSecond=1000000'];
 
 /**
  * No round is to have the scheduled job. With it workerd closed all connections a few times, which it does where nobody reads its
@@ -54,7 +54,7 @@ export class BenchRig {
       const worker = await WorkerRig.start({
         mqttPort: broker.port,
         vars: {
-          LIMITS: [workerVars.LIMITS, ...edgeLimits, ...limits].join(),
+          LIMITS: [workerVars.LIMITS, ...directLimits, ...limits].join(),
           ...unscheduled,
         },
         neighbours,

@@ -58,7 +58,7 @@ function createBroker(hooks: WorkerHooks): Promise<Aedes> {
     connectTimeout: connectWithinMs,
     preConnect: (client, { protocolVersion }, done) => {
       if (protocolVersion === 5) {
-        const hint = 'the local broker speaks MQTT 3.1 and 3.1.1; MQTT 5 is spoken at the edge address';
+        const hint = 'the local broker speaks MQTT 3.1 and 3.1.1; MQTT 5 is spoken on a direct connection address';
         log('warn', 'mqtt_version_refused', { address: addressOf(client), hint });
       }
       done(null, true);

@@ -121,7 +121,7 @@ function printHeader({ stateDir, publicHost }: Settings, place: Place, addresses
     place.hasBroker
       ? `${mqtt}, ws://${mqttHost}:${place.ports.ws}/mqtt (MQTT 3.1.1)   ${pid('broker')}`
       : `${mqtt} (MQTT 3.1.1 or 5) through the gateway   ${pid('gateway')}`,
-    `  Edge    ${relay}/DEVICE_ID (MQTT 3.1.1 or 5 over WebSocket, without a broker)`,
+    `  Direct  ${relay}/DEVICE_ID (MQTT 3.1.1 or 5 over WebSocket, without a broker)`,
     ...(place.hasBroker ? [`  Bridge  ${pid('bridge')}`] : []),
     `  State   ${folder.startsWith('..') ? stateDir : folder} (logs/, parts.json, secrets.env, tls/cert.pem to trust for mqtts)`,
     styleText('dim', `  ${reach}; rate limits: ${process.env['RATE_LIMITS'] ?? 'relaxed'}; Ctrl-C stops everything`),

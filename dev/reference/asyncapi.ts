@@ -272,7 +272,7 @@ function describeServers({ host, port, tlsPort }: Broker) {
   return {
     broker: { host: `{host}:${port}`, protocol: 'mqtt', protocolVersion, variables, security },
     brokerTls: { host: `{host}:${tlsPort}`, protocol: 'mqtts', protocolVersion, variables, security },
-    edge: {
+    direct: {
       host: '{host}',
       pathname: '/mqtt/{deviceId}',
       protocol: 'wss',
@@ -302,7 +302,7 @@ function deviceChannel(action: keyof typeof topicActions, title: string, descrip
     address: topicOf({ productKey: '{productKey}', deviceId: '{deviceId}' }, topicActions[action]),
     title,
     description,
-    servers: ['broker', 'brokerTls', 'edge'].map((name) => ({ $ref: `#/servers/${name}` })),
+    servers: ['broker', 'brokerTls', 'direct'].map((name) => ({ $ref: `#/servers/${name}` })),
     parameters: {
       productKey: { description: 'Key of the product.', examples: [exampleDevice.productKey] },
       deviceId: { description: 'Identifier from the activation result.', examples: [exampleDevice.deviceId] },

@@ -33,7 +33,7 @@ export default async function startService(project: TestProject): Promise<() => 
   const { url, mqttUrl, mqttPort } = service.rig;
   project.provide('service', {
     ...{ url, mqttPort, jwtSecrets, hookSecret, allowedOrigin },
-    mqttUrl: project.name === 'conformance-edge' ? `${service.edgeUrl}/{deviceId}` : mqttUrl,
+    mqttUrl: project.name === 'conformance-direct' ? `${service.directUrl}/{deviceId}` : mqttUrl,
   });
   return () => service.stop();
 }

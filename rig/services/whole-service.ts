@@ -48,7 +48,7 @@ export class WholeService<Entry extends ServiceProcess = LocalBroker> {
   }
 
   /** Where devices connect over WebSocket without a path; one of their own is theirs alone. */
-  get edgeUrl(): string {
+  get directUrl(): string {
     return `${this.rig.url.replace(/^http/, 'ws')}/mqtt`;
   }
 

@@ -1,7 +1,7 @@
 // Messaging passwords that prove where they come from: a random part and a code over product, device and that part
 // (HMAC-SHA-256), so that a guess is told from an issued one without asking the device's object. Whether an issued one is
 // still valid, only the object knows.
-import { credentialRefused, refuse, type Outcome } from '../domain/refusal.ts';
+import { refuse, type Outcome } from '../domain/refusal.ts';
 import { certify, codeLength, createSecret, digestOf, isCodeOf } from './secrets.ts';
 
 const prefix = 'tk_';
@@ -26,7 +26,12 @@ export async function digestIfCertified(
   password: string,
 ): Promise<Outcome<string>> {
   if (await isCertified(secrets, device, password)) return { ok: true, value: await digestOf(password) };
-  return refuse(credentialRefused('messaging_password', 'wrong'));
+  return refuse({
+    kind: 'credential_refused',
+    credential: 'messaging_password',
+    problem: 'wrong',
+    deviceId: device.deviceId,
+  });
 }
 
 export async function isCertified(secrets: readonly string[], device: Device, password: string): Promise<boolean> {

@@ -4,7 +4,7 @@ import type { NotPublishedReason } from '../protocol/bridge.ts';
 /**
  * What the bridge says, and what only the objects know: `no_bridge` could take it in time, the bridge did not answer
  * (`timeout`), another bridge became active (`bridge_lost`), the link object could not be reached (`unreachable`), the device
- * is connected at the edge and has too much to acknowledge, or takes no packets of this size (`device_busy`).
+ * is connected directly and has too much to acknowledge, or takes no packets of this size (`device_busy`).
  */
 export type PublishFailure =
   NotPublishedReason | 'no_bridge' | 'timeout' | 'bridge_lost' | 'unreachable' | 'device_busy';

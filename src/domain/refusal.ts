@@ -200,7 +200,7 @@ function wireErrorsOfLimits(max: number) {
     uplinkBatchBytes: tooLarge,
     relaySubscriptions: { message: 'invalid_request', detail: `topic: at most ${max} subscriptions a socket` },
     relaySnapshotDevices: { message: 'invalid_request', detail: `snapshot: of at most ${max} devices` },
-    edgeUnconnectedPerAddress: tooManySockets,
+    directUnconnectedPerAddress: tooManySockets,
     relaySocketsPerAddress: tooManySockets,
     relaySocketsPerShard: tooManySockets,
     relayUnauthenticatedPerAddress: tooManySockets,

@@ -10,6 +10,6 @@ socketRoutes.get('/', limitRate('RELAY_LIMIT'), requireUpgrade, (c) =>
   openRelay(c.var.context, c.req.raw, readClientAddress(c)),
 );
 
-socketRoutes.get('/:deviceId', limitRate('EDGE_LIMIT'), requireUpgrade, (c) =>
+socketRoutes.get('/:deviceId', limitRate('DIRECT_LIMIT'), requireUpgrade, (c) =>
   openDevice(c.var.context, c.req.raw, c.req.param('deviceId'), readClientAddress(c)),
 );

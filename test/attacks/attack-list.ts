@@ -1,7 +1,7 @@
 // Every attack, in the order of a run.
 import type { Attack } from './rig/attack.ts';
 import { bulkFloods } from './floods/bulk-floods.ts';
-import { edgeFloods } from './floods/edge-floods.ts';
+import { directFloods } from './floods/direct-floods.ts';
 import { forgedCredentials } from './floods/forged-credentials.ts';
 import { gatewayHalfOpen } from './floods/gateway-half-open.ts';
 import { halfOpen } from './floods/half-open.ts';
@@ -19,7 +19,7 @@ export const attacks: readonly Attack[] = [
   ...relayFloods,
   ...malformedFrames,
   ...mqttFloods,
-  ...edgeFloods,
+  ...directFloods,
   ...gatewayHalfOpen,
   ...halfOpen,
 ];

@@ -77,7 +77,7 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the console', () => 
     expect(steps.map((text) => text.replace(/[\d,]+ ms/, 'N ms').replace(/\s+/g, ' '))).toEqual([
       'accepted N ms',
       'sent N ms',
-      'at broker or edge N ms',
+      'at broker or direct N ms',
       'acknowledged N ms',
       'confirmed N ms',
     ]);

@@ -1,7 +1,12 @@
 // Every scenario, in the order of a full run.
 import { bridgeKills } from './scenarios/bridge-kills.ts';
 import { brokerRestarts } from './scenarios/broker-restarts.ts';
-import { edgeAnswersHeld, edgeGatewayKills, edgeSocketCuts, edgeWorkerRestarts } from './scenarios/edge-faults.ts';
+import {
+  directAnswersHeld,
+  directGatewayKills,
+  directSocketCuts,
+  directWorkerRestarts,
+} from './scenarios/direct-faults.ts';
 import { localLoad } from './rig/local-load.ts';
 import { networkCuts } from './scenarios/network-cuts.ts';
 import { poison } from './scenarios/poison.ts';
@@ -31,8 +36,13 @@ export const bridgeSideScenarios: Scenario[] = [
   networkCuts,
 ];
 
-/** Devices at the edge, without broker and bridge. */
-export const edgeScenarios: Scenario[] = [edgeGatewayKills, edgeSocketCuts, edgeAnswersHeld, edgeWorkerRestarts];
+/** Directly connected devices, without broker and bridge. */
+export const directScenarios: Scenario[] = [
+  directGatewayKills,
+  directSocketCuts,
+  directAnswersHeld,
+  directWorkerRestarts,
+];
 
 /** Everything runs as `npm start` runs it. */
 export const localScenarios: Scenario[] = [localLoad];
@@ -40,6 +50,6 @@ export const localScenarios: Scenario[] = [localLoad];
 export const scenarios: Scenario[] = [
   ...workerSideScenarios,
   ...bridgeSideScenarios,
-  ...edgeScenarios,
+  ...directScenarios,
   ...localScenarios,
 ];

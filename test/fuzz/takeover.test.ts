@@ -1,5 +1,5 @@
 // Somebody who knows product key and serial of a claimed device, with or without an account, tries to get it or to disturb
-// it, in generated ways, while it is connected through a broker and at the edge. FUZZ_RUNS=66667 makes ten thousand attempts.
+// it, in generated ways, while it is connected through a broker and on a direct connection. FUZZ_RUNS=66667 makes ten thousand attempts.
 import { exports } from 'cloudflare:workers';
 import fc from 'fast-check';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
@@ -7,7 +7,7 @@ import { createSecret, digestOf } from '../../src/crypto/secrets.ts';
 import { parseMessagingName, topicOf } from '../../src/domain/topics.ts';
 import { planFuzzing } from '../../rig/inputs/fuzzing.ts';
 import { call, createUser, type Answer, type TestUser } from '../worker/rig/clients/client.ts';
-import { connectPacket, EdgeClient, pingreq, publishPacket, type Level } from '../worker/rig/clients/edge.ts';
+import { connectPacket, DirectClient, pingreq, publishPacket, type Level } from '../worker/rig/clients/direct.ts';
 import { sessionOf } from '../worker/rig/provision.ts';
 import { authed, itemOf, openRelay, report } from '../worker/rig/clients/relay.ts';
 
@@ -169,7 +169,7 @@ const login = fc.record({ secret, relayShard: fc.constantFrom(undefined, 'relay-
 });
 
 /** As an MQTT client, at the device's own address. */
-const edge = fc
+const direct = fc
   .record({
     secret,
     level: fc.constantFrom<Level>(4, 5),
@@ -177,7 +177,7 @@ const edge = fc
   })
   .map(({ secret: password, level, clientId }): Attempt => {
     return {
-      what: 'edge',
+      what: 'direct',
       run: async () => {
         const { deviceId, mqtt } = device;
         const headers = { Upgrade: 'websocket', 'Sec-WebSocket-Protocol': 'mqtt' };
@@ -185,7 +185,7 @@ const edge = fc
           new Request(`https://latchwork.test/mqtt/${deviceId}`, { headers }),
         );
         if (webSocket === null) return undefined;
-        const client = EdgeClient.over(webSocket);
+        const client = DirectClient.over(webSocket);
         const named = { deviceId, productKey, name: mqtt.username, password };
         client.send(
           connectPacket(named, {
@@ -240,9 +240,9 @@ async function connectThroughBroker(): Promise<Session> {
   return { stillOpen: () => Promise.resolve(), say: (topic, payload) => report(itemOf(topic, payload)) };
 }
 
-async function connectAtEdge(): Promise<Session> {
+async function connectDirectly(): Promise<Session> {
   const { deviceId, mqtt } = device;
-  const client = await EdgeClient.connect({ deviceId, productKey, name: mqtt.username, password: mqtt.password });
+  const client = await DirectClient.connect({ deviceId, productKey, name: mqtt.username, password: mqtt.password });
   const stillOpen = async () => {
     client.send(pingreq);
     expect((await client.next()).type).toBe(13);
@@ -256,7 +256,7 @@ async function connectAtEdge(): Promise<Session> {
 
 describe.each([
   ['through a broker', connectThroughBroker],
-  ['at the edge', connectAtEdge],
+  ['on a direct connection', connectDirectly],
 ])('of a claimed device connected %s', (_, connect) => {
   it(
     `a stranger gets nothing in ${attemptsOfWay} attempts (seed ${plan.seed}), and does not disturb it`,
@@ -281,7 +281,7 @@ describe.each([
         { weight: 5, arbitrary: activation },
         { weight: 3, arbitrary: request },
         { weight: 2, arbitrary: login },
-        { weight: 2, arbitrary: edge },
+        { weight: 2, arbitrary: direct },
         { weight: 1, arbitrary: relay },
       );
       const made = fc.sample(attempts, { numRuns: attemptsOfWay, seed: plan.seed });

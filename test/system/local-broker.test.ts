@@ -116,7 +116,7 @@ describe('logins', () => {
       expect(line).toMatchObject({
         level: 'warn',
         address: '127.0.0.1',
-        hint: expect.stringContaining('edge') as string,
+        hint: expect.stringContaining('direct') as string,
       });
     }, 15_000);
   });

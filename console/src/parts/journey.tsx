@@ -51,12 +51,12 @@ function isUnproven({ state, params }: Command): boolean {
 function Steps({ command: { steps } }: { command: Command }) {
   const words = texts.command.steps;
   // Of a broker nobody knows when the device has it, unless it replies.
-  const isAtEdge = steps.deliveredAt !== null;
+  const isDirect = steps.deliveredAt !== null;
   const shown = [
     [words.accepted, steps.accepted],
     [words.published, steps.published],
-    [isAtEdge ? words.atEdge : words.brokerAcknowledged, steps.brokerAcknowledged],
-    ...(isAtEdge ? [[words.deliveredAt, steps.deliveredAt] as const] : []),
+    [isDirect ? words.isDirect : words.brokerAcknowledged, steps.brokerAcknowledged],
+    ...(isDirect ? [[words.deliveredAt, steps.deliveredAt] as const] : []),
     [words.deviceAcknowledged, steps.deviceAcknowledged],
     [words.confirmed, steps.confirmed],
   ] as const;

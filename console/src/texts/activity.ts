@@ -34,8 +34,8 @@ export const activityTexts = {
     steps: {
       accepted: 'accepted',
       published: 'sent',
-      brokerAcknowledged: 'at broker or edge',
-      atEdge: 'at the edge',
+      brokerAcknowledged: 'at broker or direct',
+      isDirect: 'on a direct connection',
       deliveredAt: 'at the device',
       deviceAcknowledged: 'acknowledged',
       confirmed: 'confirmed',

@@ -20,7 +20,7 @@ export const addingTexts = {
     open: 'Open the device',
     adapterOff: 'Bluetooth is off, or this computer has none: turn it on first.',
     noBluetooth:
-      'This browser cannot use Bluetooth. Chrome and Edge can, on Windows, macOS, Linux and Android; Firefox and all browsers on iPhone and iPad cannot. Open this page there, or add the device by hand.',
+      'This browser cannot use Bluetooth. Chrome and Direct can, on Windows, macOS, Linux and Android; Firefox and all browsers on iPhone and iPad cannot. Open this page there, or add the device by hand.',
     insecure:
       'Browsers allow Bluetooth only on pages with https://, or at http://localhost on this computer. Open the console there, or add the device by hand.',
     address: 'Service address for the device',

@@ -74,14 +74,14 @@ const endCodes = {
   too_much_unread: [0x97, 1008],
   failed: [0x83, 1011],
 } as const satisfies Record<string, readonly [disconnect: number, close: number]>;
-/** How a session at the edge ended; the detail of the event `disconnected`. */
-export type EdgeEndReason = keyof typeof endCodes;
+/** How a direct session ended; the detail of the event `disconnected`. */
+export type DirectEndReason = keyof typeof endCodes;
 
-export function disconnectCodeOf(reason: EdgeEndReason): number {
+export function disconnectCodeOf(reason: DirectEndReason): number {
   return endCodes[reason][0];
 }
 
-export function closeCodeOf(reason: EdgeEndReason): number {
+export function closeCodeOf(reason: DirectEndReason): number {
   return endCodes[reason][1];
 }
 

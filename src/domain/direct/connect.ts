@@ -5,7 +5,7 @@ import { topicActions } from '../../protocol/mqtt.ts';
 import { messagingName, parseMessagingName, topicOf, type DeviceIdentity } from '../topics.ts';
 import type { ConnectRefusal } from './answer-codes.ts';
 
-export type EdgeLogin = {
+export type DirectLogin = {
   device: DeviceIdentity;
   password: string;
   isClientIdRight: boolean;
@@ -15,7 +15,7 @@ export type EdgeLogin = {
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 /** @param deviceId of the object that was reached: the username has to name this very device */
-export function readLogin(connect: ConnectPacket, deviceId: string): EdgeLogin | { refusal: ConnectRefusal } {
+export function readLogin(connect: ConnectPacket, deviceId: string): DirectLogin | { refusal: ConnectRefusal } {
   const { level, clientId, username, will } = connect;
   if (connect.hasAuthMethod) return { refusal: 'auth_method' };
   const device = parseMessagingName(username ?? '');

@@ -7,7 +7,7 @@ export const directLimits = {
   unconnectedPerDevice: 10,
   /** Messages with QoS 1 that the service takes at once (MQTT5 3.2.2.3.3). */
   receiveMaximum: 100,
-  /** Packets that may come at once, before `edgePacketsPerSecond` counts. */
+  /** Packets that may come at once, before `directPacketsPerSecond` counts. */
   packetBurst: 1_000,
   /** Filters of a session, and their characters in all: the attachment of its socket has to hold them. */
   subscriptions: 20,

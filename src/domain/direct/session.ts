@@ -1,4 +1,4 @@
-// One MQTT connection at the edge, from its CONNECT on: which packets it may send, what it is answered, and what the device
+// One MQTT direct connection, from its CONNECT on: which packets it may send, what it is answered, and what the device
 // says with them. Plain data in, plain data out; what the messages change is decided by the device's core.
 import {
   readPacket,
@@ -12,7 +12,7 @@ import { isProtocolError, type MalformedReason } from '../../protocol/mqtt-codec
 import type { RawPacket, Unreadable } from '../../protocol/mqtt-codec/packet-reader.ts';
 import { encodeSuback, encodeUnsuback, pingresp } from '../../protocol/mqtt-codec/server-packets.ts';
 import { topicActions, type TopicAction } from '../../protocol/mqtt.ts';
-import type { EdgeEndReason } from './answer-codes.ts';
+import type { DirectEndReason } from './answer-codes.ts';
 import { mayUse, rightsOfDevice, type TopicRight } from '../topic-rights.ts';
 import { isFilter, matchesFilter, topicOf, type DeviceIdentity } from '../topics.ts';
 import { mentionedCommands } from '../device/messages/messages.ts';
@@ -21,12 +21,12 @@ import { presenceTimes } from '../device/presence/presence-times.ts';
 import { textOf } from './connect.ts';
 import { directLimits } from './direct-limits.ts';
 
-export type EdgeSession = {
+export type DirectSession = {
   level: ProtocolLevel;
   startedAtMs: number;
   keepAliveSeconds: number;
   will: string | null;
-  subscriptions: readonly EdgeSubscription[];
+  subscriptions: readonly DirectSubscription[];
   lastPacketAtMs: number;
   /** Of the device, for what it receives (MQTT5 3.1.2.11.3, MQTT5 3.1.2.11.4). */
   receiveMaximum: number;
@@ -38,37 +38,37 @@ export type EdgeSession = {
   unreadBytes: number;
 };
 
-type EdgeSubscription = { filter: string; qos: 0 | 1; isNoLocal: boolean };
+type DirectSubscription = { filter: string; qos: 0 | 1; isNoLocal: boolean };
 type InFlightPublish = { packetId: number; commandId: string | null };
 
-export type EdgeRules = {
+export type DirectRules = {
   device: DeviceIdentity;
   rights: readonly TopicRight[];
   own: ReadonlyMap<string, { action: TopicAction; mayRetain: boolean }>;
 };
 
-type EdgeMessage = {
+type DirectMessage = {
   action: TopicAction;
   topic: string;
   payload: string | undefined;
 };
 
 /** In the order in which they go out; PUBACK once the message with this index has its effect. */
-type EdgeReply = { kind: 'bytes'; bytes: Uint8Array } | { kind: 'puback'; packetId: number; message: number };
+type DirectReply = { kind: 'bytes'; bytes: Uint8Array } | { kind: 'puback'; packetId: number; message: number };
 
-export type EdgeEnd = { reason: EdgeEndReason; malformed?: MalformedReason; packet?: string; topic?: string };
+export type DirectEnd = { reason: DirectEndReason; malformed?: MalformedReason; packet?: string; topic?: string };
 
-export type EdgeStep = {
-  session: EdgeSession;
-  messages: EdgeMessage[];
-  replies: EdgeReply[];
+export type DirectStep = {
+  session: DirectSession;
+  messages: DirectMessage[];
+  replies: DirectReply[];
   delivered: string[];
   hasSubscribed: boolean;
   unacknowledged: number;
-  end: EdgeEnd | undefined;
+  end: DirectEnd | undefined;
 };
 
-export function rulesOf(device: DeviceIdentity): EdgeRules {
+export function rulesOf(device: DeviceIdentity): DirectRules {
   const rights = rightsOfDevice(device);
   const mayPublish = (topic: string, isRetained: boolean) => mayUse(rights, { action: 'publish', topic, isRetained });
   const topics = Object.values(topicActions).map((action) => ({ action, topic: topicOf(device, action) }));
@@ -80,7 +80,7 @@ export function rulesOf(device: DeviceIdentity): EdgeRules {
   return { device, rights, own };
 }
 
-export function beginSession(connect: ConnectPacket, will: string | null, startedAtMs: number): EdgeSession {
+export function beginSession(connect: ConnectPacket, will: string | null, startedAtMs: number): DirectSession {
   const { level, keepAliveSeconds, receiveMaximum, maxPacketBytes } = connect;
   return {
     level,
@@ -98,12 +98,12 @@ export function beginSession(connect: ConnectPacket, will: string | null, starte
 }
 
 export function takePackets(
-  session: EdgeSession,
+  session: DirectSession,
   packets: Iterable<RawPacket | Unreadable>,
-  rules: EdgeRules,
+  rules: DirectRules,
   nowMs: number,
-): EdgeStep {
-  const step: EdgeStep = {
+): DirectStep {
+  const step: DirectStep = {
     session,
     messages: [],
     replies: [],
@@ -122,11 +122,11 @@ export function takePackets(
 }
 
 /** When the service counts the device as gone: MQTT-3.1.2-24. */
-export function silentFromMs({ keepAliveSeconds, lastPacketAtMs }: EdgeSession): number {
+export function silentFromMs({ keepAliveSeconds, lastPacketAtMs }: DirectSession): number {
   return keepAliveSeconds === 0 ? Infinity : lastPacketAtMs + presenceTimes.directSilenceMs(keepAliveSeconds);
 }
 
-export function grantedQos({ subscriptions }: EdgeSession, topic: string, isOwn = false): 0 | 1 | undefined {
+export function grantedQos({ subscriptions }: DirectSession, topic: string, isOwn = false): 0 | 1 | undefined {
   const matching = subscriptions.filter(
     ({ filter, isNoLocal }) => matchesFilter(filter, topic) && !(isOwn && isNoLocal),
   );
@@ -136,10 +136,10 @@ export function grantedQos({ subscriptions }: EdgeSession, topic: string, isOwn 
 
 /** Undefined where the device has to acknowledge something first. */
 export function notePublished(
-  session: EdgeSession,
+  session: DirectSession,
   commandId: string | null,
   maxInFlight: number,
-): { session: EdgeSession; packetId: number } | undefined {
+): { session: DirectSession; packetId: number } | undefined {
   const { inFlight, receiveMaximum } = session;
   if (inFlight.length >= Math.min(receiveMaximum, maxInFlight)) return undefined;
   let packetId = session.lastPacketId;
@@ -151,12 +151,12 @@ export function notePublished(
   };
 }
 
-export function unreadable(malformed: MalformedReason): EdgeEnd {
+export function unreadable(malformed: MalformedReason): DirectEnd {
   if (malformed === 'packet_too_large') return { reason: 'packet_too_large' };
   return { reason: isProtocolError(malformed) ? 'protocol_error' : 'malformed_packet', malformed };
 }
 
-function takePacket(step: EdgeStep, packet: ClientPacket, rules: EdgeRules): EdgeEnd | undefined {
+function takePacket(step: DirectStep, packet: ClientPacket, rules: DirectRules): DirectEnd | undefined {
   switch (packet.type) {
     case 'publish':
       return takePublish(step, packet, rules);
@@ -191,7 +191,7 @@ function takePacket(step: EdgeStep, packet: ClientPacket, rules: EdgeRules): Edg
   }
 }
 
-function takePublish(step: EdgeStep, packet: PublishPacket, { own }: EdgeRules) {
+function takePublish(step: DirectStep, packet: PublishPacket, { own }: DirectRules) {
   const { topic, payload, qos, isRetained, packetId } = packet;
   const { level } = step.session;
   if (qos === 2) return { reason: 'qos_not_supported', topic } as const;
@@ -219,7 +219,7 @@ function takePublish(step: EdgeStep, packet: PublishPacket, { own }: EdgeRules) 
 }
 
 /** Of an unknown packet id nothing follows: the device may acknowledge what another connection had brought it. */
-function takePuback(step: EdgeStep, packetId: number): void {
+function takePuback(step: DirectStep, packetId: number): void {
   const { inFlight } = step.session;
   const publish = inFlight.find((one) => one.packetId === packetId);
   if (publish === undefined) return;
@@ -228,7 +228,7 @@ function takePuback(step: EdgeStep, packetId: number): void {
   if (publish.commandId !== null) step.delivered.push(publish.commandId);
 }
 
-function takeSubscribe(step: EdgeStep, packet: SubscribePacket, rules: EdgeRules): EdgeEnd | undefined {
+function takeSubscribe(step: DirectStep, packet: SubscribePacket, rules: DirectRules): DirectEnd | undefined {
   if (packet.hasSubscriptionId) return { reason: 'subscription_ids_not_supported' };
   const commands = topicOf(rules.device, topicActions.propertySet);
   const codes = packet.filters.map(({ filter, qos, isNoLocal }) => {
@@ -247,8 +247,8 @@ function takeSubscribe(step: EdgeStep, packet: SubscribePacket, rules: EdgeRules
 
 function refuseFilter(
   filter: string,
-  rules: EdgeRules,
-  others: readonly EdgeSubscription[],
+  rules: DirectRules,
+  others: readonly DirectSubscription[],
 ): FilterRefusal | undefined {
   if (filter.startsWith('$share/')) return 'shared';
   if (!isFilter(filter)) return 'invalid';

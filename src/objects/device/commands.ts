@@ -36,7 +36,7 @@ export class DeviceCommands {
   }
 
   async send(actor: Actor, request: CommandRequest): Promise<Outcome<CommandReceipt>> {
-    this.#device.checkEdge();
+    this.#device.checkDirect();
     const owned = this.#device.ask(actor, 'control', () => this.#device.storage.nextCommandNumber());
     if (!owned.ok) return owned;
     const commandId = createId('', 16);
@@ -81,14 +81,14 @@ export class DeviceCommands {
   }
 
   viewAsGuest(linkId: string): Outcome<GuestView> {
-    this.#device.checkEdge();
+    this.#device.checkDirect();
     const { present } = this.#device;
     if (typeof present === 'string') return refuse({ kind: 'not_found', what: 'device' });
     return viewAsGuest(present, linkId, Date.now());
   }
 
   async sendAsGuest(use: Omit<GuestUse, 'commandId' | 'number'>, waitSeconds: number): Promise<Outcome<GuestReceipt>> {
-    this.#device.checkEdge();
+    this.#device.checkDirect();
     const { present } = this.#device;
     if (typeof present === 'string') return refuse({ kind: 'not_found', what: 'device' });
     const fresh = { commandId: createId('', 16), number: this.#device.storage.nextCommandNumber() };

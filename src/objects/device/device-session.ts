@@ -24,7 +24,7 @@ import { refuse, type Outcome } from '../../domain/refusal.ts';
 import type { DeviceIdentity } from '../../domain/topics.ts';
 import { DeviceEffects } from './effects.ts';
 import { DeviceFleets } from './fleets.ts';
-import { EdgeSockets } from './mqtt/sockets.ts';
+import { DirectSockets } from './mqtt/sockets.ts';
 import { RelayPushes } from './relay-pushes.ts';
 import { inBackground } from './background.ts';
 import { describeError, log } from '../../log.ts';
@@ -50,7 +50,7 @@ export type LoginAttempt = {
 
 export class DeviceSession extends DurableObject<Env> {
   readonly #device: StoredDevice;
-  readonly #sockets: EdgeSockets;
+  readonly #sockets: DirectSockets;
   readonly #fleets: DeviceFleets;
   readonly #commands: DeviceCommands;
 
@@ -59,7 +59,7 @@ export class DeviceSession extends DurableObject<Env> {
     const device = new StoredDevice(ctx, env);
     const fleets = new DeviceFleets(env, ctx.id.name ?? '', device.storage);
     const pushes = new RelayPushes(env, fleets, directLimits.gatherMs, (work) => inBackground(ctx, 'push', work));
-    const sockets = new EdgeSockets(ctx, env, device, pushes);
+    const sockets = new DirectSockets(ctx, env, device, pushes);
     const effects = new DeviceEffects(ctx, env, device, sockets, pushes);
     device.attach({ effects, sockets });
     this.#device = device;
@@ -147,12 +147,12 @@ export class DeviceSession extends DurableObject<Env> {
   }
 
   status(actor: Actor) {
-    this.#device.checkEdge();
+    this.#device.checkDirect();
     return this.#device.ask(actor, 'readReports', (state) => viewStatus(state));
   }
 
   events(actor: Actor, page: PageRequest) {
-    this.#device.checkEdge();
+    this.#device.checkDirect();
     return this.#device.ask(actor, 'readReports', (state) =>
       viewEvents(state, this.#device.storage.listEvents(), page),
     );
@@ -224,7 +224,7 @@ export class DeviceSession extends DurableObject<Env> {
   override async alarm(info?: AlarmInvocationInfo): Promise<void> {
     if (this.#device.present === 'deleted') await this.ctx.storage.deleteAll();
     else {
-      this.#device.checkEdge();
+      this.#device.checkDirect();
       this.#device.decide({ kind: 'alarm_fired', scheduledAtMs: info?.scheduledTime ?? Date.now() });
     }
   }

@@ -12,8 +12,8 @@ import type { ProjectionOutcome } from '../../domain/device/presence/projection.
 import type { PublishFailure, PublishOutcome } from '../../domain/publish-outcome.ts';
 import { RefusedError } from '../../domain/refusal.ts';
 import { describeError, log } from '../../log.ts';
-import type { EdgeEndReason } from '../../domain/direct/answer-codes.ts';
-import type { EdgeDelivery } from './mqtt/exchange.ts';
+import type { DirectEndReason } from '../../domain/direct/answer-codes.ts';
+import type { DirectDelivery } from './mqtt/exchange.ts';
 import type { RelayPushes } from './relay-pushes.ts';
 import { callProjectionWriter, callRelay, OrderedBrokerLink } from '../calls/stubs.ts';
 
@@ -31,8 +31,8 @@ type Report = EventOf<
 type Device = { decide: (event: Report) => unknown; readers: () => readonly number[] };
 
 type Sockets = {
-  publish: (topic: string, payload: string, commandId: string | null) => EdgeDelivery;
-  end: (reason: EdgeEndReason) => void;
+  publish: (topic: string, payload: string, commandId: string | null) => DirectDelivery;
+  end: (reason: DirectEndReason) => void;
 };
 
 export class DeviceEffects {
@@ -98,7 +98,7 @@ export class DeviceEffects {
       case 'publish_announcement':
         this.#inBackground('publish announcement', this.#publishAnnouncement(effect));
         return;
-      case 'end_edge_session':
+      case 'end_direct_session':
         this.#sockets.end(effect.reason);
         return;
       case 'write_projection': {
@@ -143,10 +143,10 @@ export class DeviceEffects {
   }
 
   async #publishAnnouncement(effect: EffectOf<'publish_announcement'>): Promise<void> {
-    const { topic, payload, time, expiresAtMs, isAtEdge } = effect;
+    const { topic, payload, time, expiresAtMs, isDirect } = effect;
     this.#sockets.publish(topic, payload, null);
     await Promise.resolve();
-    if (isAtEdge) {
+    if (isDirect) {
       this.#device.decide({ kind: 'announcement_ended', time, isPublished: true });
       return;
     }
@@ -260,7 +260,7 @@ export class DeviceEffects {
   }
 }
 
-function outcomeOf(delivery: EdgeDelivery, id: string): PublishOutcome | undefined {
+function outcomeOf(delivery: DirectDelivery, id: string): PublishOutcome | undefined {
   if (delivery === undefined) return undefined;
   if (delivery === 'busy') return { ok: false, reason: 'device_busy' };
   return { ok: true, id, publishedAtMs: Date.now(), hasSubscribers: delivery === 'written' };

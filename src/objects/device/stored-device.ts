@@ -37,7 +37,7 @@ export class StoredDevice {
   #device: Device;
   #saved: DeviceState | undefined;
   #hasOpenCommands = false;
-  #isEdgeChecked = false;
+  #isDirectChecked = false;
 
   constructor(ctx: DurableObjectState, env: Env) {
     this.#ctx = ctx;
@@ -73,10 +73,10 @@ export class StoredDevice {
   }
 
   /** Before an answer about presence: the socket may be gone. */
-  checkEdge(): void {
-    this.#isEdgeChecked = true;
-    if (typeof this.#device === 'string' || this.#device.edge.session === null) return;
-    this.decide({ kind: 'edge_checked', open: this.#surroundings?.sockets.openSession() ?? null });
+  checkDirect(): void {
+    this.#isDirectChecked = true;
+    if (typeof this.#device === 'string' || this.#device.direct.session === null) return;
+    this.decide({ kind: 'direct_checked', open: this.#surroundings?.sockets.openSession() ?? null });
   }
 
   ask<T>(actor: Actor, action: DeviceAction, query: (state: DeviceState) => T): Outcome<T> {
@@ -95,7 +95,7 @@ export class StoredDevice {
 
   #apply<Kind extends EventKind>(event: EventOf<Kind>, onWritten?: (result: Results[Kind]) => void) {
     // At each wake, before anything else.
-    if (!this.#isEdgeChecked) this.checkEdge();
+    if (!this.#isDirectChecked) this.checkDirect();
     const nowMs = Date.now();
     const before = this.#load(event, nowMs);
     const { state, effects, result } = decide<Kind>(before, event, nowMs);
@@ -190,7 +190,7 @@ function commandsNamedBy(event: DeviceEvent): string[] {
       return [event.commandId];
     case 'messages_received':
       return event.messages.flatMap(({ action, payload }) => mentionedCommands(action, payload));
-    case 'edge_packets_received':
+    case 'direct_packets_received':
       return [
         ...event.delivered,
         ...event.messages.flatMap(({ action, payload }) => mentionedCommands(action, payload ?? '')),

@@ -6,7 +6,7 @@ import { commandStates } from '../vocabulary.ts';
 
 const stateSchema = z.enum(commandStates).openapi({
   description:
-    '`accepted`: on its way to the broker. `sent`: the broker has it, or it was written to the session of the device at the edge. `waiting`: kept for a device that is away. ' +
+    '`accepted`: on its way to the broker. `sent`: the broker has it, or it was written to the session of the directly connected device. `waiting`: kept for a device that is away. ' +
     '`acknowledged`: the device replied. `confirmed`: a report shows the result. `undelivered`: no broker took it, or ' +
     'nobody was subscribed. `expired`: no reply came in time, or the broker did not confirm it; whether the device ' +
     'carried it out is not known. `failed`: the device replied with an error. `cancelled`: on request, or replaced by a ' +

@@ -1,5 +1,5 @@
 // Reads what a client sends, in MQTT 3.1.1 and 5. Checks what a packet says about itself; whether it may be sent at this
-// moment, and what it does, is decided in domain/edge.
+// moment, and what it does, is decided in domain/direct.
 import { ByteCursor } from './byte-cursor.ts';
 import { MalformedPacketError } from './malformed.ts';
 import type { RawPacket, Unreadable } from './packet-reader.ts';

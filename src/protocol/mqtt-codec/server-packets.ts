@@ -1,4 +1,4 @@
-// Writes what the service sends, in MQTT 3.1.1 and 5. Decides nothing: the codes are chosen in domain/edge.
+// Writes what the service sends, in MQTT 3.1.1 and 5. Decides nothing: the codes are chosen in domain/direct.
 import type { ProtocolLevel } from './client-packets.ts';
 
 const encoder = new TextEncoder();

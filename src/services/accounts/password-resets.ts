@@ -83,7 +83,7 @@ type MailSender = (mail: Mail) => Promise<void>;
 
 const answerWithinMs = 10_000;
 
-export function openMailSender({ mail }: Pick<Config, 'mail'>): MailSender | undefined {
+function openMailSender({ mail }: Pick<Config, 'mail'>): MailSender | undefined {
   return mail && ((message) => sendOverHttp(mail, message));
 }
 

@@ -4,7 +4,7 @@ import { rememberNewest } from '../../domain/newest.ts';
 import { RefusedError, type Limit } from '../../domain/refusal.ts';
 import { isDeviceId } from '../../domain/topics.ts';
 import { callBrokerLink, callDevice, callRelay, relayShardOf } from '../../objects/calls/stubs.ts';
-import { edgeAddressHeader } from '../../objects/device/mqtt/sockets.ts';
+import { directAddressHeader } from '../../objects/device/mqtt/sockets.ts';
 import { relayAddressHeader } from '../../objects/relay/socket.ts';
 import { mqttSubprotocol } from '../../protocol/gateway.ts';
 import type { ServiceContext } from '../../context.ts';
@@ -48,7 +48,7 @@ export async function openDevice(context: ServiceContext, request: Request, devi
     return answerUpgrade(openUnproven(context, network, deviceId), subprotocol);
   }
   const { webSocket } = await callDevice(context.env, deviceId, 'fetch', 'once', (device) =>
-    device.fetch(withHeader(request, edgeAddressHeader, network)),
+    device.fetch(withHeader(request, directAddressHeader, network)),
   );
   if (webSocket !== null) return answerUpgrade(webSocket, subprotocol);
   rememberNewest(missing, deviceId, { untilMs: nowMs + rememberMissingMs }, maxMissing);

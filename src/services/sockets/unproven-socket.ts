@@ -15,10 +15,10 @@ type Waiting = { address: string; end: (code: number, reason: string) => void };
 const waiting = new Set<Waiting>();
 
 export function openUnproven({ env, config }: ServiceContext, address: string, deviceId: string): WebSocket {
-  const max = config.limits.edgeUnconnectedPerAddress;
+  const max = config.limits.directUnconnectedPerAddress;
   const ofAddress = [...waiting].filter((socket) => socket.address === address).length;
   if (ofAddress >= max) {
-    throw new RefusedError({ kind: 'limit_reached', limit: { name: 'edgeUnconnectedPerAddress', max } });
+    throw new RefusedError({ kind: 'limit_reached', limit: { name: 'directUnconnectedPerAddress', max } });
   }
   const [oldest] = waiting;
   if (waiting.size >= maxWaiting) oldest?.end(1013, 'too many connections without CONNECT');

@@ -107,7 +107,7 @@ export const halfOpen: Attack[] = [
           else socket.end(text);
           const answer = await readAll(socket, 1_000);
           const status = /^HTTP\/1\.1 (\d+)/.exec(answer)?.[1] ?? 'no answer';
-          // A length that is no number never comes to the service: workerd answers it, on Cloudflare the edge.
+          // A length that is no number never comes to the service: workerd answers it, on Cloudflare itself.
           const isOfService = /^x-request-id:/im.test(answer);
           tally.note(isOfService || answer === '' ? status : `${status} of workerd`);
           if (isOfService && status.startsWith('5')) tally.problem(`${status} to ${JSON.stringify(text.slice(-60))}`);

@@ -1,4 +1,4 @@
-// WebSocket frames that RFC 6455 forbids or that never end, at the address of relay and edge. No library sends them.
+// WebSocket frames that RFC 6455 forbids or that never end, at the address of relay and direct connections. No library sends them.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Random } from '../../faults/rig/random.ts';
 import { Tally, type Attack } from '../rig/attack.ts';
@@ -34,7 +34,7 @@ const crafted: Buffer[] = [
 export const malformedFrames: Attack[] = [
   {
     name: 'malformed-frames',
-    title: 'WebSocket frames that are forbidden, cut and changed, at relay and edge, before any login',
+    title: 'WebSocket frames that are forbidden, cut and changed, at relay and direct connections, before any login',
     holds: 'the connection ends, or waits for the rest until its deadline',
     run: async ({ url }, { seconds, clients, seed }) => {
       const tally = new Tally();

@@ -10,7 +10,7 @@ import { send, type HttpAnswer, type HttpRequest } from './traffic.ts';
 
 /** Fast enough for a p95 of a few seconds, slow enough for the limit of commands a minute. */
 const pauseMs = 10;
-/** A person's own network: the edge names it, and nobody of the attackers has it. */
+/** A person's own network: Cloudflare's edge names it, and nobody of the attackers has it. */
 const address = '203.0.113.5';
 
 export const kinds = ['status', 'list', 'command', 'activation'] as const;

@@ -1,4 +1,4 @@
-// How attackers send: HTTP over kept connections from an address that the edge would name, and closed loops of clients.
+// How attackers send: HTTP over kept connections from an address that Cloudflare's edge would name, and closed loops of clients.
 // Judges nothing.
 import { Agent, request } from 'node:http';
 

@@ -1,4 +1,4 @@
-// The devices' end of the broker or the edge, strict about what was acknowledged: one plain MQTT 3.1.1 connection, a new
+// The devices' end of the broker or the direct connection, strict about what was acknowledged: one plain MQTT 3.1.1 connection, a new
 // one with a clean session when it is lost, and what has no PUBACK is sent again in its order. Not the library: after a
 // reconnect it may report messages as acknowledged that the broker never took. It must not know what a message means.
 import type { Duplex } from 'node:stream';

@@ -1,5 +1,5 @@
 // When packets are taken at once and when together. Time is faked; the order of frames and timers in the real runtime is
-// in test/worker/direct/edge-frames.test.ts.
+// in test/worker/direct/direct-frames.test.ts.
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { PacketGathering } from '../../../src/objects/device/mqtt/packet-gathering.ts';
 

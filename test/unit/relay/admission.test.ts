@@ -67,8 +67,7 @@ describe('too many sockets', () => {
   it('of a user push out the oldest one, whatever its address and credential', () => {
     const clients = new Clients().open('home', 'a', 'b').open('elsewhere', 'c');
     const key = { keyId: 'k', scopes: [], productKey: null };
-    for (const name of 'abc')
-      clients.change(name, { who: { ...user(1), ...(name === 'a' && { key }) } });
+    for (const name of 'abc') clients.change(name, { who: { ...user(1), ...(name === 'a' && { key }) } });
     expect(surplusOfIdentity(clients, user(1), limits)).toEqual(['a']);
     expect(surplusOfIdentity(clients, user(2), limits)).toEqual([]);
     expect(surplusOfIdentity(clients.change('b', { who: user(2) }), user(1), limits)).toEqual([]);

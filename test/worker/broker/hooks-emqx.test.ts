@@ -79,7 +79,7 @@ describe('the connect hook', () => {
       'invalid_client_id',
     ],
     ['no client id', (login) => ({ ...login, clientid: '' }), 'invalid_client_id'],
-    ['an unknown device', () => loginNamed('switch&dev_00000000'), 'device_not_found'],
+    ['an unknown device', () => loginNamed('switch&dev_00000000'), 'invalid_password'],
     ['an internal name', () => loginNamed('admin'), 'device_not_found'],
     ['the bridge with a wrong password', () => loginNamed('latchwork-bridge'), 'invalid_password'],
     [

@@ -12,13 +12,13 @@ import { openUnproven } from '../../../src/services/sockets/unproven-socket.ts';
 import {
   connectPacket,
   disconnectPacket,
-  EdgeClient,
+  DirectClient,
   packet,
   pingreq,
   publishPacket,
   text,
   type ConnectOptions,
-} from '../rig/clients/edge.ts';
+} from '../rig/clients/direct.ts';
 import { provisionDevice, sessionOf, type TestDevice } from '../rig/provision.ts';
 import { authed, authOf, comeOnline, ping, pong, subscribed } from '../rig/clients/relay.ts';
 import { openSocket } from '../rig/clients/socket.ts';
@@ -28,14 +28,17 @@ const newAddress = () => `198.51.100.${++addresses}`;
 
 type Opening = { address?: string; perAddress?: number; changed?: object };
 
-function open(deviceId: string, { address = newAddress(), perAddress = 100, changed = {} }: Opening = {}): EdgeClient {
+function open(
+  deviceId: string,
+  { address = newAddress(), perAddress = 100, changed = {} }: Opening = {},
+): DirectClient {
   const bindings = { ...env, ...changed } as Env;
   const config = readConfig(bindings);
-  const limits = { ...config.limits, edgeUnconnectedPerAddress: perAddress };
-  return EdgeClient.over(openUnproven(createContext(bindings, { ...config, limits }), address, deviceId));
+  const limits = { ...config.limits, directUnconnectedPerAddress: perAddress };
+  return DirectClient.over(openUnproven(createContext(bindings, { ...config, limits }), address, deviceId));
 }
 
-async function connect(device: TestDevice, opening?: Opening, options?: ConnectOptions): Promise<EdgeClient> {
+async function connect(device: TestDevice, opening?: Opening, options?: ConnectOptions): Promise<DirectClient> {
   const client = open(device.deviceId, opening);
   client.send(connectPacket(device, options));
   expect([...(await client.next()).body].slice(0, 2)).toEqual([0, 0]);

@@ -1,4 +1,4 @@
-// What one owner's life of a device leaves to the next (decision: ownership), with the device connected at the edge: its session,
+// What one owner's life of a device leaves to the next (decision: ownership), with the device connected directly: its session,
 // its presence, and what anybody of the former life still sees or can do.
 import { evictDurableObject } from 'cloudflare:test';
 import { describe, beforeAll, beforeEach, afterAll, expect, it } from 'vitest';
@@ -6,7 +6,7 @@ import { topicOf } from '../../../src/domain/topics.ts';
 import { topicActions } from '../../../src/protocol/mqtt.ts';
 import { TestBridge } from '../rig/clients/bridge.ts';
 import { call, createUser, send, type TestUser } from '../rig/clients/client.ts';
-import { EdgeClient, pingreq, publishPacket, readPublish, subscribePacket } from '../rig/clients/edge.ts';
+import { DirectClient, pingreq, publishPacket, readPublish, subscribePacket } from '../rig/clients/direct.ts';
 import { sessionOf, type TestDevice } from '../rig/provision.ts';
 import { authed, authOf, forbidden, openRelay, ping, pong, subscribed } from '../rig/clients/relay.ts';
 import type { TestSocket } from '../rig/clients/socket.ts';
@@ -80,15 +80,15 @@ async function pushedTo(socket: TestSocket): Promise<unknown[]> {
   return frames;
 }
 
-async function say(client: EdgeClient, device: TestDevice, text: string): Promise<void> {
+async function say(client: DirectClient, device: TestDevice, text: string): Promise<void> {
   client.send(publishPacket(topicOf(device, propertyPost), JSON.stringify({ params: { text } }), { packetId: 7 }));
   expect((await client.next()).type).toBe(4);
 }
 
-/** Whether the device is let in at the edge. */
+/** Whether the device is let in on a direct connection. */
 async function mayConnect(device: TestDevice): Promise<boolean> {
   try {
-    await EdgeClient.connect(device);
+    await DirectClient.connect(device);
     return true;
   } catch {
     return false;
@@ -98,7 +98,7 @@ async function mayConnect(device: TestDevice): Promise<boolean> {
 describe('a claim', () => {
   it('ends the session of whoever activated the serial before, and nothing of it reaches the new owner', async () => {
     const before = await activate();
-    const stranger = await EdgeClient.connect(before);
+    const stranger = await DirectClient.connect(before);
     await say(stranger, before, 'former');
     stranger.send(publishPacket(topicOf(before, propertyPost), 'not understood', { packetId: 8 }));
     expect((await stranger.next()).type).toBe(4);
@@ -121,7 +121,7 @@ describe('a claim', () => {
     expect(await of(anna, device, '/properties'), 'after a sleep').toMatchObject({ list: [], lastRejected: null });
     expect(await eventsOf(anna, device)).toEqual(['ownership claimed', 'activated open']);
     expect(await mayConnect(before)).toBe(false);
-    const client = await EdgeClient.connect(device);
+    const client = await DirectClient.connect(device);
     expect(await of(anna, device, '/status')).toMatchObject({ online: true });
     await say(client, device, 'own');
     expect(JSON.stringify(await heard(annas, '"text":"own"')), 'pushed to the new owner').not.toContain('flood');
@@ -132,9 +132,9 @@ describe('a claim', () => {
 });
 
 describe('a release', () => {
-  it('ends an open session at the edge at once, and presence, reports and commands with it', async () => {
+  it('ends an open direct session at once, and presence, reports and commands with it', async () => {
     const device = await activate(anna);
-    const client = await EdgeClient.connect(device);
+    const client = await DirectClient.connect(device);
     client.send(subscribePacket(topicOf(device, propertySet)));
     await client.next();
     await say(client, device, 'former');
@@ -148,7 +148,7 @@ describe('a release', () => {
     expect(await of(maker, device, '/commands')).toMatchObject({ total: 0 });
     expect(await eventsOf(maker, device)).toEqual(['ownership released']);
     expect(await mayConnect(device)).toBe(false);
-    const again = await EdgeClient.connect(await activate());
+    const again = await DirectClient.connect(await activate());
     again.send(subscribePacket(topicOf(device, propertySet)), pingreq);
     expect([(await again.next()).type, (await again.next()).type], 'the queued command is gone').toEqual([9, 13]);
     await say(again, device, 'next');
@@ -159,9 +159,9 @@ describe('a release', () => {
 });
 
 describe('an accepted transfer', () => {
-  it('leaves the session at the edge open, and it is the new owner who hears and commands it', async () => {
+  it('leaves the direct session open, and it is the new owner who hears and commands it', async () => {
     const device = await activate(anna);
-    const client = await EdgeClient.connect(device);
+    const client = await DirectClient.connect(device);
     client.send(subscribePacket(topicOf(device, propertySet)));
     await client.next();
     await say(client, device, 'former');
@@ -188,7 +188,7 @@ describe('story: buy second-hand, pair anew', () => {
   it('works for the new owner, and shuts out the former one with everything that was theirs', async () => {
     const device = await activate(anna);
     const { deviceId } = device;
-    const client = await EdgeClient.connect(device);
+    const client = await DirectClient.connect(device);
     const topic = topicOf(device, propertyPost);
     const friend = await createUser();
     const invited = await ask(anna, 'POST', `/devices/${deviceId}/members`, { email: friend.email, role: 'operator' });
@@ -224,7 +224,7 @@ describe('story: buy second-hand, pair anew', () => {
     const paired = await activate(bert);
     expect(paired.deviceId).toBe(deviceId);
     const berts = await followAs(bert, everything);
-    const own = await EdgeClient.connect(paired);
+    const own = await DirectClient.connect(paired);
     own.send(subscribePacket(topicOf(device, propertySet)));
     await own.next();
     await say(own, paired, 'next');

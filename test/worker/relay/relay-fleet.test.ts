@@ -6,7 +6,7 @@ import { topicOf } from '../../../src/domain/topics.ts';
 import { DeviceSession } from '../../../src/objects/device/device-session.ts';
 import { topicActions } from '../../../src/protocol/mqtt.ts';
 import { call, createUser } from '../rig/clients/client.ts';
-import { disconnectPacket, EdgeClient, publishPacket } from '../rig/clients/edge.ts';
+import { disconnectPacket, DirectClient, publishPacket } from '../rig/clients/direct.ts';
 import { provisionDevice, sessionOf } from '../rig/provision.ts';
 import {
   comeOnline,
@@ -64,11 +64,11 @@ describe('a subscription to everything of a user', () => {
     expect(await socket.next()).toMatchObject({ topic: topicOf(device, 'status'), payload: { status: 'offline' } });
   });
 
-  it('brings in their order what a device says at the edge, and what the service says of it', async () => {
+  it('brings in their order what a device says on a direct connection, and what the service says of it', async () => {
     const userId = newUserId();
     const device = await provisionDevice({ ownerId: userId });
     const socket = await listen(userId, everything);
-    const client = await EdgeClient.connect(device);
+    const client = await DirectClient.connect(device);
     const topic = topicOf(device, topicActions.propertyPost);
     const positions = Array.from({ length: 40 }, (_, index) => (index % 2 === 0 ? 'up' : 'down'));
     for (const position of positions) client.send(publishPacket(topic, JSON.stringify({ params: { position } }), {}));

@@ -9,7 +9,7 @@ import { memberRoles } from '../../../src/protocol/vocabulary.ts';
 import { listOperations, type OpenApiDocument } from '../../../rig/inputs/openapi-document.ts';
 import { TestBridge } from './clients/bridge.ts';
 import { call, createUser, send, type CallOptions, type TestUser } from './clients/client.ts';
-import { connectPacket, EdgeClient, subscribePacket, type Received } from './clients/edge.ts';
+import { connectPacket, DirectClient, subscribePacket, type Received } from './clients/direct.ts';
 import { activate, tokenOf, type Activation } from './ownership.ts';
 import { invite, share } from './sharing.ts';
 
@@ -17,7 +17,7 @@ export type Key = { keyId: string; apiKey: string };
 export type Caller = { user: TestUser; key: Key };
 
 /** By which its device is connected while everything is tried. */
-export const ways = ['through a broker', 'at the edge', 'through the gateway'] as const;
+export const ways = ['through a broker', 'on a direct connection', 'through the gateway'] as const;
 
 export type Way = (typeof ways)[number];
 
@@ -130,7 +130,9 @@ async function connect(way: Way, device: Activation): Promise<Connection> {
   const name = { deviceId: device.deviceId, name: username, productKey: username.split('&')[0] ?? '' };
   const login = async (given: string) => {
     const client =
-      way === 'at the edge' ? await EdgeClient.open(device.deviceId) : await openAsGateway(device.deviceId);
+      way === 'on a direct connection'
+        ? await DirectClient.open(device.deviceId)
+        : await openAsGateway(device.deviceId);
     client.send(connectPacket({ ...name, password: given }));
     return { client, answer: await client.next() };
   };
@@ -150,8 +152,8 @@ async function connect(way: Way, device: Activation): Promise<Connection> {
   return { isLetIn, close: () => holding.drop() };
 }
 
-function openAsGateway(deviceId: string): Promise<EdgeClient> {
-  return EdgeClient.open(deviceId, {
+function openAsGateway(deviceId: string): Promise<DirectClient> {
+  return DirectClient.open(deviceId, {
     'Sec-WebSocket-Protocol': 'mqtt',
     Authorization: `Bearer ${readConfig(env).gatewaySecrets[0]}`,
     [deviceAddressHeader]: '198.51.100.9',

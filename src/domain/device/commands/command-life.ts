@@ -21,7 +21,7 @@ export type Command = {
   isAwaitingDevice: boolean;
   publishedAtMs: number | null;
   brokerAcknowledgedAtMs: number | null;
-  /** The device's session at the edge acknowledged the packet; the reply is another step. Absent before there were such sessions. */
+  /** The device's direct session acknowledged the packet; the reply is another step. Absent before there were such sessions. */
   deliveredAtMs?: number | null;
   deviceAcknowledgedAtMs: number | null;
   replyCode: number | null;

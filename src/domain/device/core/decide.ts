@@ -65,7 +65,7 @@ function decideAbsent(device: 'unused' | 'deleted', event: DeviceEvent, nowMs: n
   if (event.kind === 'record_restored' && device === 'unused') return { state: restore(event, nowMs), result: null };
   if (isReport(event)) return { state: device, result: null };
   if (event.kind === 'messages_received') return { state: device, result: rejectAll(event.messages.length) };
-  if (event.kind !== 'edge_packets_received') {
+  if (event.kind !== 'direct_packets_received') {
     return { state: device, result: refuse({ kind: 'not_found', what: 'device' }) };
   }
   const results = event.messages.map(() => unknownDevice);
@@ -79,8 +79,8 @@ function isReport(event: DeviceEvent): event is EventOf<ReportKind> {
 const requests: { [Kind in RequestedKind]: Handler<Kind> } = {
   provisioned: activateAgain,
   login_attempted: logIn,
-  edge_connected: direct.connectAtEdge,
-  edge_packets_received: direct.takeEdgePackets,
+  direct_connected: direct.connectDirectly,
+  direct_packets_received: direct.takeDirectPackets,
 
   messages_received: (state, { productKey, spoolId, messages }, decision) => {
     if (productKey !== state.identity.productKey) return { state, result: rejectAll(messages.length) };
@@ -160,8 +160,8 @@ const requests: { [Kind in RequestedKind]: Handler<Kind> } = {
 const reports: { [Kind in ReportKind]: (state: DeviceState, event: EventOf<Kind>, decision: Decision) => Device } = {
   record_restored: (state) => state,
   connection_reported: noteConnection,
-  edge_ended: (state, { end }, decision) => direct.endEdgeSession(state, end, decision),
-  edge_checked: (state, { open }, decision) => direct.checkEdgeSession(state, open, decision),
+  direct_ended: (state, { end }, decision) => direct.endDirectSession(state, end, decision),
+  direct_checked: (state, { open }, decision) => direct.checkDirectSession(state, open, decision),
   messages_dropped: (state, { count }, { nowMs }) => countDropped(state, count, nowMs),
   message_put_aside: (state, { spoolId, seq }) => putAside(state, spoolId, seq),
 

@@ -1,6 +1,6 @@
 // What a decision asks the shell to do once its state is written: one closed union. Plain data, so that a test can read
 // it. Everything in an effect is of the moment of the decision; the state may have moved on when it runs.
-import type { EdgeEndReason } from '../../direct/answer-codes.ts';
+import type { DirectEndReason } from '../../direct/answer-codes.ts';
 import type { RevokeCause } from '../../../protocol/relay.ts';
 import type { Member } from '../ownership/sharing.ts';
 import type { Subscription } from '../messages/subscriptions.ts';
@@ -15,7 +15,7 @@ export type Effect =
       subscriptions: readonly Subscription[];
       generations: readonly number[];
     }
-  /** Hand a command to the device's open edge session, else to the broker; the outcome comes back as `publication_ended`. */
+  /** Hand a command to the device's open direct session, else to the broker; the outcome comes back as `publication_ended`. */
   | {
       kind: 'publish_command';
       commandId: string;
@@ -24,16 +24,16 @@ export type Effect =
       expiresAtMs: number;
       messageExpirySeconds: number;
     }
-  /** Ends as `announcement_ended`. `isAtEdge`: the device's last session was direct, so that no broker is asked. */
+  /** Ends as `announcement_ended`. `isDirect`: the device's last session was direct, so that no broker is asked. */
   | {
       kind: 'publish_announcement';
       topic: string;
       payload: string;
       time: number;
       expiresAtMs: number;
-      isAtEdge: boolean;
+      isDirect: boolean;
     }
-  | { kind: 'end_edge_session'; reason: EdgeEndReason }
+  | { kind: 'end_direct_session'; reason: DirectEndReason }
   /** Write the projection in D1, at once where it is urgent; the outcome comes back as `projection_ended`. */
   | { kind: 'write_projection'; projection: Projection; isUrgent: boolean }
   | { kind: 'check_record'; productKey: string }

@@ -7,11 +7,11 @@ import { type Outcome } from '../../refusal.ts';
 import type { DeviceIdentity } from '../../topics.ts';
 import type { AcceptedCommand, CommandRequest, CommandView } from '../commands/commands.ts';
 import type { GuestLinkView, GuestUse, NewGuestLink } from '../commands/guest-links.ts';
-import type { EdgeInbound, InboundMessage, MessageResult } from '../messages/inbox.ts';
+import type { DirectInbound, InboundMessage, MessageResult } from '../messages/inbox.ts';
 import type { Activation, LostDevice, Provisioned } from '../ownership/activation.ts';
 import type { ProductFacts, TransferOffer } from '../ownership/ownership.ts';
 import type { InvitationChange, Member, NewMember, Party } from '../ownership/sharing.ts';
-import type { EdgeSessionEnd, OpenSession } from '../presence/direct-session.ts';
+import type { DirectSessionEnd, OpenSession } from '../presence/direct-session.ts';
 import type { PresenceEvent } from '../presence/presence.ts';
 import type { ProjectionOutcome } from '../presence/projection.ts';
 import type { Subscription } from '../messages/subscriptions.ts';
@@ -30,9 +30,9 @@ export type DeviceEvent =
       address: string | null;
       relayShard: string | undefined;
     }
-  /** A login at the edge. `takenOver`: the session whose socket is still there. */
+  /** A direct login. `takenOver`: the session whose socket is still there. */
   | {
-      kind: 'edge_connected';
+      kind: 'direct_connected';
       productKey: string;
       isClientIdRight: boolean;
       matchedDigest: string | undefined;
@@ -40,15 +40,15 @@ export type DeviceEvent =
       takenOver: { will: string | null } | null;
     }
   | {
-      kind: 'edge_packets_received';
+      kind: 'direct_packets_received';
       startedAtMs: number;
-      messages: readonly EdgeInbound[];
+      messages: readonly DirectInbound[];
       delivered: readonly string[];
       hasSubscribed: boolean;
-      end: EdgeSessionEnd | null;
+      end: DirectSessionEnd | null;
     }
-  | { kind: 'edge_ended'; end: EdgeSessionEnd }
-  | { kind: 'edge_checked'; open: OpenSession | null }
+  | { kind: 'direct_ended'; end: DirectSessionEnd }
+  | { kind: 'direct_checked'; open: OpenSession | null }
   | { kind: 'connection_reported'; report: ConnectionReport }
   | { kind: 'messages_received'; productKey: string; spoolId: string; messages: readonly InboundMessage[] }
   | { kind: 'messages_dropped'; count: number }
@@ -134,7 +134,7 @@ export type Ingested = {
   readers: readonly number[];
 };
 
-export type EdgeTaken = { results: MessageResult[] } & Pick<Ingested, 'subscriptions' | 'generations' | 'readers'>;
+export type DirectTaken = { results: MessageResult[] } & Pick<Ingested, 'subscriptions' | 'generations' | 'readers'>;
 
 type Answers = {
   provisioned: Outcome<Provisioned>;
@@ -144,8 +144,8 @@ type Answers = {
   transfer_answered: Outcome<null>;
   pairing_window_set: Outcome<null>;
   login_attempted: Outcome<DeviceIdentity & { generation: number }>;
-  edge_connected: Outcome<{ startedAtMs: number }>;
-  edge_packets_received: EdgeTaken;
+  direct_connected: Outcome<{ startedAtMs: number }>;
+  direct_packets_received: DirectTaken;
   messages_received: Ingested;
   relay_message_received: Outcome<MessageResult>;
   command_requested: Outcome<AcceptedCommand>;

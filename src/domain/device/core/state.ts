@@ -11,7 +11,7 @@ import { credentialsSlice } from '../ownership/credentials.ts';
 import { activationsSlice, identitySlice, ownershipSlice } from '../ownership/ownership.ts';
 import { sharingSlice } from '../ownership/sharing.ts';
 import { presenceSlice, resolutionOf, rulesOf } from '../presence/announcements.ts';
-import { edgeSlice } from '../presence/direct-session.ts';
+import { directSlice } from '../presence/direct-session.ts';
 import { inactivityDueAtMs, silenceAllowedMs } from '../presence/presence.ts';
 import { projectionSlice, recordCheckSlice } from '../presence/projection.ts';
 import { subscriptionsSlice } from '../messages/subscriptions.ts';
@@ -45,7 +45,7 @@ const slices = {
   credentials: credentialsSlice,
   recordCheck: recordCheckSlice,
   presence: presenceSlice,
-  edge: edgeSlice,
+  direct: directSlice,
   properties: propertiesSlice,
   subscriptions: subscriptionsSlice,
   deduplication: deduplicationSlice,

@@ -35,8 +35,8 @@ export type InboundMessage = {
   receivedAtMs: number;
 };
 
-/** A message of the session at the edge; `payload` is undefined where it is no text. */
-export type EdgeInbound = { action: TopicAction; payload: string | undefined };
+/** A message of the direct session; `payload` is undefined where it is no text. */
+export type DirectInbound = { action: TopicAction; payload: string | undefined };
 
 export type RejectionReason =
   | InvalidReason
@@ -116,22 +116,24 @@ export function takeRelayMessage(
   return applyMessage(showRejected(admitted, meaning, { action, payload }, nowMs), meaning, nowMs, decision);
 }
 
-/** Messages of the device's session at the edge: no other way may bring them again. */
-export function takeEdgeMessages(
+/** Messages of the device's direct session: no other way may bring them again. */
+export function takeDirectMessages(
   state: DeviceState,
-  messages: readonly EdgeInbound[],
+  messages: readonly DirectInbound[],
   { nowMs, effects }: Decision,
 ): TakenBatch {
   let next = state;
   const results = messages.map(({ action, payload }, index): MessageResult => {
-    const taken = takeSafely('edge', index, { nowMs, effects }, (own) => takeEdgeMessage(next, action, payload, own));
+    const taken = takeSafely('direct', index, { nowMs, effects }, (own) =>
+      takeDirectMessage(next, action, payload, own),
+    );
     next = taken?.state ?? next;
     return taken?.result ?? handlingFailed;
   });
   return { state: next, results };
 }
 
-function takeEdgeMessage(
+function takeDirectMessage(
   state: DeviceState,
   action: TopicAction,
   payload: string | undefined,

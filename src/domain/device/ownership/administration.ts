@@ -6,7 +6,7 @@ import type { Decision } from '../core/effects.ts';
 import type { Handler } from '../core/events.ts';
 import { forNewOwner, type DeviceState } from '../core/state.ts';
 import { applyPresence } from '../presence/announcements.ts';
-import { closeEdgeSession, revokeEdgeSession } from '../presence/direct-session.ts';
+import { closeDirectSession, revokeDirectSession } from '../presence/direct-session.ts';
 import { markProjectionBehind } from '../presence/projection.ts';
 import {
   endGenerations,
@@ -29,7 +29,7 @@ export const administer: Handler<'administered'> = (state, { actor, change }, de
   const changed = markProjectionBehind({ ...state, credentials, identity: { ...state.identity, ...change } }, true);
   // A disabled device is announced as offline, an enabled one as what it is.
   const isToEnd = change.isDisabled === true;
-  const ended = isToEnd ? closeEdgeSession(endGuestLinks(changed), 'disabled', decision) : changed;
+  const ended = isToEnd ? closeDirectSession(endGuestLinks(changed), 'disabled', decision) : changed;
   const next = applyPresence(ended, { kind: 'due' }, decision).state;
   if (isToEnd) endRelaySessions(next, 'disabled', decision);
   const { name, isDisabled } = next.identity;
@@ -41,7 +41,7 @@ export const replaceCredentials: Handler<'credentials_replaced'> = (state, { pas
   const issued = { secretDigest: credentials.secretDigest, passwordDigest };
   const replaced = replacePasswords(credentials, issued, settings.asksAtLogin, decision.nowMs);
   const known = isActivated(credentials) ? state : markProjectionBehind(state, true);
-  const next = revokeEdgeSession({ ...known, credentials: replaced }, decision);
+  const next = revokeDirectSession({ ...known, credentials: replaced }, decision);
   endRelaySessions(next, 'credentials_rotated', decision);
   const { productKey, deviceId } = identity;
   return {
@@ -101,7 +101,7 @@ export const setPairingWindow: Handler<'pairing_window_set'> = (state, { untilMs
 export function endSession(state: DeviceState, decision: Decision): DeviceState {
   const { credentials, settings } = state;
   const ended = { ...endPasswords(credentials, settings.asksAtLogin, decision.nowMs), secretDigest: '' };
-  return revokeEdgeSession({ ...state, credentials: ended }, decision);
+  return revokeDirectSession({ ...state, credentials: ended }, decision);
 }
 
 export function beginLife(

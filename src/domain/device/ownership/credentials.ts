@@ -241,7 +241,7 @@ export function noteRefusal(state: DeviceState, refusal: Refusal, address: strin
   return { ...state, loginRefusals: countLoginRefusal(state.loginRefusals, { reason, address }, nowMs) };
 }
 
-/** The device once the password has begun a session, at a broker or at the edge, which ends the one before. */
+/** The device once the password has begun a session, at a broker or on a direct connection, which ends the one before. */
 export function noteSessionLogin(
   state: DeviceState,
   digest: string,

@@ -84,13 +84,13 @@ function isChanged<Value extends object>(before: Value, after: Value, except: re
   return names.some((name) => before[name] !== after[name] && !except.includes(name));
 }
 
-export function rulesOf({ settings, identity, budgets, edge }: DeviceState, nowMs: number): PresenceRules {
-  const isAtEdge = edge.session !== null;
+export function rulesOf({ settings, identity, budgets, direct }: DeviceState, nowMs: number): PresenceRules {
+  const isDirect = direct.session !== null;
   return {
-    reportsConnections: settings.reportsConnections || isAtEdge,
+    reportsConnections: settings.reportsConnections || isDirect,
     inactivityTimeoutMs: presenceTimes.inactivityMs(settings.keepAliveSeconds),
     // The session's own keep-alive is watched there: see direct-session.ts.
-    sessionSilenceMs: isAtEdge ? Infinity : presenceTimes.sessionSilenceMs(settings.limits),
+    sessionSilenceMs: isDirect ? Infinity : presenceTimes.sessionSilenceMs(settings.limits),
     offlineGraceMs: presenceTimes.offlineGraceMs(identity),
     isDisabled: identity.isDisabled,
     announceFromMs: roomAtMs(budgets.announcements, announcementsPerMinute, nowMs),
@@ -98,9 +98,9 @@ export function rulesOf({ settings, identity, budgets, edge }: DeviceState, nowM
 }
 
 /** How coarsely the last message is recorded: a session that the broker reported is watched for hours. */
-export function resolutionOf({ settings, presence, edge }: DeviceState): number {
+export function resolutionOf({ settings, presence, direct }: DeviceState): number {
   // Its socket knows.
-  if (edge.session !== null) return Infinity;
+  if (direct.session !== null) return Infinity;
   const { isSessionOpen } = presence.connection;
   const isLong = settings.reportsConnections && isSessionOpen;
   return isLong
@@ -203,8 +203,8 @@ function publishAnnouncement(state: DeviceState, { nowMs, effects }: Decision): 
   const topic = topicOf(state.identity, topicActions.status);
   const payload = JSON.stringify({ status, time });
   const expiresAtMs = nowMs + publishWithinMs;
-  const isAtEdge = state.edge.isLast;
-  effects.push({ kind: 'publish_announcement', topic, payload, time, expiresAtMs, isAtEdge });
+  const isDirect = state.direct.isLast;
+  effects.push({ kind: 'publish_announcement', topic, payload, time, expiresAtMs, isDirect });
   return withPresence(state, { isAnnouncing: true });
 }
 

@@ -8,7 +8,7 @@ import type { DeviceState } from '../core/state.ts';
 import { noteRefusal, noteSessionLogin, noteUse, refuseLogin } from '../ownership/credentials.ts';
 import { addSubscription } from '../messages/subscriptions.ts';
 import { applyPresence } from './announcements.ts';
-import { leaveEdge } from './direct-session.ts';
+import { leaveDirect } from './direct-session.ts';
 import { planRecordCheck } from './projection.ts';
 
 export const logIn: Handler<'login_attempted'> = (state, event, decision) => {
@@ -30,20 +30,20 @@ export const logIn: Handler<'login_attempted'> = (state, event, decision) => {
 export const noteConnection: Reporter<'connection_reported'> = (state, { report }, decision) => {
   if (report.kind !== 'connected') {
     // What a broker knows of the device's earlier sessions says nothing about the one here.
-    if (state.edge.session !== null) return state;
+    if (state.direct.session !== null) return state;
     return applyPresenceAndReturn(state, report, decision);
   }
-  const isOverHere = state.edge.session === null || report.sessionStartedAtMs > state.edge.session.startedAtMs;
+  const isOverHere = state.direct.session === null || report.sessionStartedAtMs > state.direct.session.startedAtMs;
   // A revoked session may still end, but none may begin without a login.
   if (state.credentials.isAwaitingLogin || !isOverHere) return state;
-  const next = applyPresenceAndReturn(leaveEdge(state, decision), report, decision);
+  const next = applyPresenceAndReturn(leaveDirect(state, decision), report, decision);
   return planRecordCheck(next, decision.nowMs);
 };
 
 function beginAtBroker(state: DeviceState, digest: string, address: string | null, decision: Decision): DeviceState {
   const loggedIn = noteSessionLogin(state, digest, address, decision.nowMs);
-  // Where the broker reports connections, that report ends a session at the edge.
-  const next = state.settings.reportsConnections ? loggedIn : leaveEdge(loggedIn, decision);
+  // Where the broker reports connections, that report ends a direct session.
+  const next = state.settings.reportsConnections ? loggedIn : leaveDirect(loggedIn, decision);
   return planRecordCheck(applyPresenceAndReturn(next, { kind: 'authenticated' }, decision), decision.nowMs);
 }
 

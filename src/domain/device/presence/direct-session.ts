@@ -2,14 +2,14 @@
 // with a deployment. The connection itself is domain/direct and its socket. Decides nothing about messages and commands.
 import type { Slice } from '../core/slice.ts';
 import { topicActions } from '../../../protocol/mqtt.ts';
-import type { EdgeEndReason } from '../../direct/answer-codes.ts';
+import type { DirectEndReason } from '../../direct/answer-codes.ts';
 import { accept, refuse } from '../../refusal.ts';
 import { applyDelivery, applyReturn } from '../commands/commands.ts';
 import type { Decision } from '../core/effects.ts';
 import type { Handler } from '../core/events.ts';
 import type { DeviceState } from '../core/state.ts';
 import { admitMessage } from '../messages/coalescing.ts';
-import { takeEdgeMessages } from '../messages/inbox.ts';
+import { takeDirectMessages } from '../messages/inbox.ts';
 import { pushMessage } from '../messages/subscriptions.ts';
 import { readMessage } from '../messages/messages.ts';
 import { liveGenerations, noteRefusal, noteSessionLogin, refuseLogin } from '../ownership/credentials.ts';
@@ -18,7 +18,7 @@ import { applyPresence, recordTransition } from './announcements.ts';
 import { planRecordCheck } from './projection.ts';
 import { presenceTimes } from './presence-times.ts';
 
-export type EdgeSlice = {
+export type DirectSlice = {
   session: {
     startedAtMs: number;
     /** Since when its socket is known to be gone without a word: a deployment or the end of a process. */
@@ -29,13 +29,13 @@ export type EdgeSlice = {
   checkAtMs: number | null;
 };
 
-export const edgeSlice: Slice<EdgeSlice> = {
+export const directSlice: Slice<DirectSlice> = {
   initial: { session: null, isLast: false, checkAtMs: null },
   row: 'activity',
   read: (saved) => ({ ...saved, checkAtMs: null }),
-  isWorthSaving: ({ edge: saved }, { edge }) => saved.session !== edge.session || saved.isLast !== edge.isLast,
+  isWorthSaving: ({ direct: saved }, { direct }) => saved.session !== direct.session || saved.isLast !== direct.isLast,
   // When the object has to look, though nobody asks.
-  dueAtMs: ({ edge: { session, checkAtMs }, settings }) => {
+  dueAtMs: ({ direct: { session, checkAtMs }, settings }) => {
     if (session === null) return Infinity;
     return session.lostAtMs === null
       ? (checkAtMs ?? Infinity)
@@ -47,10 +47,10 @@ export const edgeSlice: Slice<EdgeSlice> = {
 export type OpenSession = { startedAtMs: number; lastPacketAtMs: number; silentFromMs: number };
 
 /** `will`: of the session that is over, where its end lets it be published. */
-export type EdgeSessionEnd = { startedAtMs: number; reason: EdgeEndReason; will: string | null; endedAtMs: number };
+export type DirectSessionEnd = { startedAtMs: number; reason: DirectEndReason; will: string | null; endedAtMs: number };
 
 /** Of a login that was accepted. @param takenOver the session that it ends, where its socket is still there */
-function beginEdgeSession(
+function beginDirectSession(
   state: DeviceState,
   takenOver: { will: string | null } | null,
   decision: Decision,
@@ -60,10 +60,10 @@ function beginEdgeSession(
   const earlier = [connection.sessionStartedAtMs, connection.endedSessionStartedAtMs, connection.unnamedEndAtMs];
   const startedAtMs = Math.max(nowMs, ...earlier.map((atMs) => (atMs ?? 0) + 1));
   const wasOnline = connection.isOnline;
-  const replaced = state.edge.session === null ? '' : takenOver === null ? 'deployed' : 'taken_over';
+  const replaced = state.direct.session === null ? '' : takenOver === null ? 'deployed' : 'taken_over';
   let next = publishWill(state, takenOver?.will ?? null, decision);
   const checkAtMs = nowMs + presenceTimes.directCheckMs(state.settings.limits, 0);
-  next = { ...next, edge: { session: { startedAtMs, lostAtMs: null }, isLast: true, checkAtMs } };
+  next = { ...next, direct: { session: { startedAtMs, lostAtMs: null }, isLast: true, checkAtMs } };
   next = applyPresence(next, { kind: 'connected', sessionStartedAtMs: startedAtMs }, decision).state;
   if (wasOnline && replaced !== '') {
     const entry = { status: 'online', reason: 'connected', detail: replaced, time: nowMs } as const;
@@ -72,78 +72,78 @@ function beginEdgeSession(
   return { state: planRecordCheck(next, nowMs), startedAtMs };
 }
 
-export function endEdgeSession(
+export function endDirectSession(
   state: DeviceState,
-  { startedAtMs, reason, will, endedAtMs }: EdgeSessionEnd,
+  { startedAtMs, reason, will, endedAtMs }: DirectSessionEnd,
   decision: Decision,
 ): DeviceState {
-  if (state.edge.session?.startedAtMs !== startedAtMs) return state;
+  if (state.direct.session?.startedAtMs !== startedAtMs) return state;
   const told = reason === 'clean' ? state : publishWill(state, will, decision);
-  const ended = { ...told, edge: { ...state.edge, session: null, checkAtMs: null } };
+  const ended = { ...told, direct: { ...state.direct, session: null, checkAtMs: null } };
   const isEvidence = reason !== 'keep_alive' && reason !== 'deployed';
-  return applyPresence(ended, { kind: 'edge_ended', endedAtMs, reason, isEvidence }, decision).state;
+  return applyPresence(ended, { kind: 'direct_ended', endedAtMs, reason, isEvidence }, decision).state;
 }
 
 /** The service ends the session, if there is one: without its will, because the service says what is true now. */
-export function closeEdgeSession(state: DeviceState, reason: EdgeEndReason, decision: Decision): DeviceState {
-  const { session } = state.edge;
+export function closeDirectSession(state: DeviceState, reason: DirectEndReason, decision: Decision): DeviceState {
+  const { session } = state.direct;
   if (session === null) return state;
-  decision.effects.push({ kind: 'end_edge_session', reason });
+  decision.effects.push({ kind: 'end_direct_session', reason });
   const { startedAtMs } = session;
-  return endEdgeSession(state, { startedAtMs, reason, will: null, endedAtMs: decision.nowMs }, decision);
+  return endDirectSession(state, { startedAtMs, reason, will: null, endedAtMs: decision.nowMs }, decision);
 }
 
-export function revokeEdgeSession(state: DeviceState, decision: Decision): DeviceState {
+export function revokeDirectSession(state: DeviceState, decision: Decision): DeviceState {
   endSocket(state, decision);
-  const ended = { ...state, edge: { ...state.edge, session: null } };
+  const ended = { ...state, direct: { ...state.direct, session: null } };
   return applyPresence(ended, { kind: 'revoked' }, decision).state;
 }
 
 /** The presence that follows is the caller's. */
 export function endSocket(state: DeviceState, { effects }: Decision): void {
-  if (state.edge.session !== null) effects.push({ kind: 'end_edge_session', reason: 'revoked' });
+  if (state.direct.session !== null) effects.push({ kind: 'end_direct_session', reason: 'revoked' });
 }
 
 /** A session began at a broker: whatever is left of the one here is over. */
-export function leaveEdge(state: DeviceState, { effects }: Decision): DeviceState {
-  if (!state.edge.isLast) return state;
-  if (state.edge.session !== null) effects.push({ kind: 'end_edge_session', reason: 'taken_over' });
-  return { ...state, edge: edgeSlice.initial };
+export function leaveDirect(state: DeviceState, { effects }: Decision): DeviceState {
+  if (!state.direct.isLast) return state;
+  if (state.direct.session !== null) effects.push({ kind: 'end_direct_session', reason: 'taken_over' });
+  return { ...state, direct: directSlice.initial };
 }
 
 /** Compares what is stored with the socket that is there: at each wake, and whenever somebody asks. */
-export function checkEdgeSession(state: DeviceState, open: OpenSession | null, decision: Decision): DeviceState {
+export function checkDirectSession(state: DeviceState, open: OpenSession | null, decision: Decision): DeviceState {
   const { nowMs } = decision;
-  const { session } = state.edge;
+  const { session } = state.direct;
   if (session === null) return state;
   const { startedAtMs } = session;
   const { connection } = state.presence;
   if (open?.startedAtMs !== startedAtMs) return checkLost(state, decision);
   if (open.silentFromMs <= nowMs) {
-    decision.effects.push({ kind: 'end_edge_session', reason: 'keep_alive' });
+    decision.effects.push({ kind: 'end_direct_session', reason: 'keep_alive' });
     const seen = withLastOnline(state, open.lastPacketAtMs);
     const end = { startedAtMs, reason: 'keep_alive', will: null, endedAtMs: open.lastPacketAtMs } as const;
-    return endEdgeSession(seen, end, decision);
+    return endDirectSession(seen, end, decision);
   }
-  const isDue = (state.edge.checkAtMs ?? 0) <= nowMs;
+  const isDue = (state.direct.checkAtMs ?? 0) <= nowMs;
   const checkAtMs = nowMs + presenceTimes.directCheckMs(state.settings.limits, nowMs - startedAtMs);
-  const watched = isDue ? { ...state, edge: { ...state.edge, checkAtMs } } : state;
+  const watched = isDue ? { ...state, direct: { ...state.direct, checkAtMs } } : state;
   return connection.isOnline ? withLastOnline(watched, open.lastPacketAtMs) : watched;
 }
 
 /** All sockets are lost at a deployment, and the devices come back within seconds: until then they count as online. */
 function checkLost(state: DeviceState, decision: Decision): DeviceState {
   const { nowMs } = decision;
-  const { session } = state.edge;
+  const { session } = state.direct;
   if (session === null) return state;
   const lostAtMs = session.lostAtMs ?? nowMs;
   if (lostAtMs + presenceTimes.directReconnectMs(state.settings.limits) > nowMs) {
     if (session.lostAtMs !== null) return state;
-    return { ...state, edge: { ...state.edge, session: { ...session, lostAtMs }, checkAtMs: null } };
+    return { ...state, direct: { ...state.direct, session: { ...session, lostAtMs }, checkAtMs: null } };
   }
   const endedAtMs = state.presence.connection.lastOnlineAtMs ?? nowMs;
   const { startedAtMs } = session;
-  return endEdgeSession(state, { startedAtMs, reason: 'deployed', will: null, endedAtMs }, decision);
+  return endDirectSession(state, { startedAtMs, reason: 'deployed', will: null, endedAtMs }, decision);
 }
 
 /** Before the presence that follows from the session's end, so that the service announces what the will does not. */
@@ -166,34 +166,34 @@ function withLastOnline(state: DeviceState, atMs: number): DeviceState {
   return { ...state, presence: { ...presence, connection: { ...presence.connection, lastOnlineAtMs: atMs } } };
 }
 
-export const connectAtEdge: Handler<'edge_connected'> = (state, event, decision) => {
+export const connectDirectly: Handler<'direct_connected'> = (state, event, decision) => {
   const { nowMs } = decision;
   const refusal = refuseLogin(state, event, nowMs);
   if (refusal !== undefined) {
     return { state: noteRefusal(state, refusal, event.address, nowMs), result: refuse(refusal) };
   }
   const loggedIn = noteSessionLogin(state, event.matchedDigest ?? '', event.address, nowMs);
-  const begun = beginEdgeSession(loggedIn, event.takenOver, decision);
+  const begun = beginDirectSession(loggedIn, event.takenOver, decision);
   return { state: begun.state, result: accept({ startedAtMs: begun.startedAtMs }) };
 };
 
-export const takeEdgePackets: Handler<'edge_packets_received'> = (
+export const takeDirectPackets: Handler<'direct_packets_received'> = (
   state,
   { startedAtMs, messages, delivered, hasSubscribed, end },
   decision,
 ) => {
   const generations = liveGenerations(state.credentials, decision.nowMs);
   // Another session has begun, or the credentials have ended.
-  if (state.edge.session?.startedAtMs !== startedAtMs) {
+  if (state.direct.session?.startedAtMs !== startedAtMs) {
     const results = messages.map(() => ({ result: 'rejected', reason: 'session_revoked' }) as const);
     return { state, result: { results, subscriptions: [], generations, readers: [] } };
   }
   // A device acknowledges a command before it replies to it.
   const heard = delivered.reduce((before, commandId) => applyDelivery(before, commandId, decision.nowMs), state);
-  const taken = takeEdgeMessages(heard, messages, decision);
+  const taken = takeDirectMessages(heard, messages, decision);
   let next = taken.state;
   if (hasSubscribed) next = applyReturn(next, decision);
-  if (end !== null) next = endEdgeSession(next, end, decision);
+  if (end !== null) next = endDirectSession(next, end, decision);
   return {
     state: next,
     result: { results: taken.results, subscriptions: next.subscriptions, generations, readers: readersOf(next) },

@@ -2,7 +2,10 @@
 // are constants. Decides nothing: the rules are presence.ts, those of a direct connection direct-session.ts.
 import { hourMs, secondMs } from '../../time.ts';
 
-export type PresenceLimits = Record<'sessionSilenceHours' | 'edgeWatchSeconds' | 'edgeReconnectGraceSeconds', number>;
+export type PresenceLimits = Record<
+  'sessionSilenceHours' | 'directWatchSeconds' | 'directReconnectGraceSeconds',
+  number
+>;
 
 export const presenceTimes = {
   /** A device whose broker reports no connections is offline after 1.5 keep-alives without a message (field note 39), the
@@ -16,10 +19,10 @@ export const presenceTimes = {
   /** A direct connection ends after 1.5 of its own keep-alives without a packet (MQTT-3.1.2-24). */
   directSilenceMs: (keepAliveSeconds: number) => 1.5 * keepAliveSeconds * secondMs,
   /** A direct connection is checked this often, less often the longer it lasts, up to three times as long. */
-  directCheckMs: ({ edgeWatchSeconds }: PresenceLimits, lastedMs: number) =>
-    Math.min(Math.max(edgeWatchSeconds * secondMs, lastedMs), 3 * edgeWatchSeconds * secondMs),
+  directCheckMs: ({ directWatchSeconds }: PresenceLimits, lastedMs: number) =>
+    Math.min(Math.max(directWatchSeconds * secondMs, lastedMs), 3 * directWatchSeconds * secondMs),
   /** A device whose direct connection was lost, as at a deployment, counts as online until it had time to come back. */
-  directReconnectMs: ({ edgeReconnectGraceSeconds }: PresenceLimits) => edgeReconnectGraceSeconds * secondMs,
+  directReconnectMs: ({ directReconnectGraceSeconds }: PresenceLimits) => directReconnectGraceSeconds * secondMs,
   /** A broker that restarted has forgotten its sessions: its devices have this time to show that they are there. */
   brokerRestartMs: ({ brokerRestartGraceSeconds }: { brokerRestartGraceSeconds: number }) =>
     brokerRestartGraceSeconds * secondMs,

@@ -1,6 +1,6 @@
 // Whether a device is online: one state machine over all evidence of its connection. Times in events are the broker's for
 // sessions and the bridge's for messages, never the device's. Being disabled only decides what subscribers are told.
-import type { EdgeEndReason } from '../../direct/answer-codes.ts';
+import type { DirectEndReason } from '../../direct/answer-codes.ts';
 import type { TransitionReason } from '../../../protocol/vocabulary.ts';
 import { presenceTimes } from './presence-times.ts';
 
@@ -39,8 +39,8 @@ export type PresenceEvent =
   | { kind: 'authenticated' }
   | { kind: 'announced'; status: 'online' | 'offline'; atMs: number }
   | { kind: 'message'; atMs: number }
-  /** The session at the edge ended. `isEvidence`: until then the device was there. */
-  | { kind: 'edge_ended'; endedAtMs: number; reason: EdgeEndReason; isEvidence: boolean }
+  /** The direct session ended. `isEvidence`: until then the device was there. */
+  | { kind: 'direct_ended'; endedAtMs: number; reason: DirectEndReason; isEvidence: boolean }
   | { kind: 'revoked' }
   | { kind: 'due' };
 
@@ -137,8 +137,8 @@ function applyEvent(state: PresenceState, event: PresenceEvent, rules: PresenceR
         : applyOfflineAnnouncement(state, event.atMs, nowMs);
     case 'message':
       return applyMessage(state, event, rules, nowMs);
-    case 'edge_ended':
-      return endEdgeSession(state, event, nowMs);
+    case 'direct_ended':
+      return endDirectSession(state, event, nowMs);
     case 'revoked':
       return goOffline({ ...state, isSessionOpen: false }, 'service', 'revoked', nowMs, nowMs);
     case 'due':
@@ -207,9 +207,9 @@ function endSession(
   return goOffline(ended, 'broker', 'disconnected', endedAtMs, nowMs, reason);
 }
 
-function endEdgeSession(
+function endDirectSession(
   state: PresenceState,
-  { endedAtMs, reason, isEvidence }: Extract<PresenceEvent, { kind: 'edge_ended' }>,
+  { endedAtMs, reason, isEvidence }: Extract<PresenceEvent, { kind: 'direct_ended' }>,
   nowMs: number,
 ): Move {
   const ended = { isSessionOpen: false, endedSessionStartedAtMs: state.sessionStartedAtMs };

@@ -1,7 +1,7 @@
-// One socket of a device at the edge: its bytes in and out, the time it is given, and what survives a sleep. Decides
+// One socket of a directly connected device: its bytes in and out, the time it is given, and what survives a sleep. Decides
 // nothing about packets: domain/direct does, and sockets.ts carries it out.
 import { z } from 'zod';
-import type { EdgeSession } from '../../../domain/direct/session.ts';
+import type { DirectSession } from '../../../domain/direct/session.ts';
 import type { Config } from '../../../config.ts';
 import { PacketReader, type RawPacket, type Unreadable } from '../../../protocol/mqtt-codec/packet-reader.ts';
 import { sendIfOpen } from '../../calls/open-socket.ts';
@@ -10,7 +10,7 @@ import { fullBucket, takeToken, type Bucket } from '../../../domain/token-bucket
 import { directLimits } from '../../../domain/direct/direct-limits.ts';
 
 /** What survives a sleep of the object. Not the beginning of a packet: the timer for its rest keeps the object awake. */
-const sessionSchema: z.ZodType<EdgeSession> = z.object({
+const sessionSchema: z.ZodType<DirectSession> = z.object({
   level: z.literal([4, 5]),
   startedAtMs: z.number(),
   keepAliveSeconds: z.number(),
@@ -32,12 +32,12 @@ const attachmentSchema = z.object({
 });
 type Attachment = z.infer<typeof attachmentSchema>;
 
-export class EdgeConnection {
+export class DirectConnection {
   readonly socket: WebSocket;
   /** Of the device, or of the gateway's client. */
   readonly address: string;
   phase: Attachment['phase'];
-  session: EdgeSession | null;
+  session: DirectSession | null;
   isLoggingIn = false;
   readonly gathering = new PacketGathering();
   readonly reader = new PacketReader();
@@ -51,17 +51,17 @@ export class EdgeConnection {
     this.session = attached.session;
   }
 
-  static open(socket: WebSocket, address: string): EdgeConnection {
+  static open(socket: WebSocket, address: string): DirectConnection {
     const opened = { phase: 'connecting', address, session: null } as const;
-    const connection = new EdgeConnection(socket, opened);
+    const connection = new DirectConnection(socket, opened);
     connection.save();
     return connection;
   }
 
   /** As it was before the object slept; undefined where that is not known. */
-  static wake(socket: WebSocket): EdgeConnection | undefined {
+  static wake(socket: WebSocket): DirectConnection | undefined {
     const attached = attachmentSchema.safeParse(socket.deserializeAttachment()).data;
-    return attached && new EdgeConnection(socket, attached);
+    return attached && new DirectConnection(socket, attached);
   }
 
   isOpen(): boolean {
@@ -75,10 +75,10 @@ export class EdgeConnection {
     nowMs: number,
   ): Generator<RawPacket | Unreadable> {
     for (;;) {
-      const raw = this.reader.next(limits.edgePacketBytes);
+      const raw = this.reader.next(limits.directPacketBytes);
       if (raw === undefined) return;
       read.packets += 1;
-      if (rateLimits === 'production' && !this.#mayReceive(limits.edgePacketsPerSecond, nowMs)) {
+      if (rateLimits === 'production' && !this.#mayReceive(limits.directPacketsPerSecond, nowMs)) {
         read.isTooFast = true;
         return;
       }

@@ -1,14 +1,14 @@
-// What goes over one connection at the edge: the CONNECT that comes first, the answers to the packets of one wake-up, what
+// What goes over one direct connection: the CONNECT that comes first, the answers to the packets of one wake-up, what
 // they say to others, and messages for the device. Writes no state and decides nothing about the device.
 import { closeCodeOf, pubackCodeOf, type ConnectRefusal } from '../../../domain/direct/answer-codes.ts';
 import {
   grantedQos,
   notePublished,
   unreadable,
-  type EdgeSession,
-  type EdgeStep,
+  type DirectSession,
+  type DirectStep,
 } from '../../../domain/direct/session.ts';
-import type { EdgeTaken } from '../../../domain/device/core/events.ts';
+import type { DirectTaken } from '../../../domain/device/core/events.ts';
 import { droppedReason } from '../../../protocol/bridge.ts';
 import {
   maxConnectBytes,
@@ -18,7 +18,7 @@ import {
 } from '../../../protocol/mqtt-codec/client-packets.ts';
 import type { PacketReader } from '../../../protocol/mqtt-codec/packet-reader.ts';
 import { encodePuback, encodePublish } from '../../../protocol/mqtt-codec/server-packets.ts';
-import type { EdgeConnection } from './connection.ts';
+import type { DirectConnection } from './connection.ts';
 import type { RelayMessage } from '../../calls/push-to-relays.ts';
 import { directLimits } from '../../../domain/direct/direct-limits.ts';
 
@@ -43,7 +43,7 @@ export function readConnect(reader: PacketReader): First | undefined {
   return connectExpected;
 }
 
-export function answer(connection: EdgeConnection, step: EdgeStep, taken: EdgeTaken | undefined): void {
+export function answer(connection: DirectConnection, step: DirectStep, taken: DirectTaken | undefined): void {
   const { level } = step.session;
   const parts = step.replies.map((reply) =>
     reply.kind === 'bytes'
@@ -54,7 +54,10 @@ export function answer(connection: EdgeConnection, step: EdgeStep, taken: EdgeTa
 }
 
 /** Subscribers get what the device sent, also what the service cannot read, but nothing of too many. */
-export function sortMessages(step: EdgeStep, taken: EdgeTaken): { heard: RelayMessage[]; refusedBecause: string[] } {
+export function sortMessages(
+  step: DirectStep,
+  taken: DirectTaken,
+): { heard: RelayMessage[]; refusedBecause: string[] } {
   const heard: RelayMessage[] = [];
   const reasons = new Set<string>();
   for (const [index, { topic, payload }] of step.messages.entries()) {
@@ -66,7 +69,7 @@ export function sortMessages(step: EdgeStep, taken: EdgeTaken): { heard: RelayMe
   return { heard, refusedBecause: [...reasons] };
 }
 
-function reasonOf(taken: EdgeTaken | undefined, index: number): string | undefined {
+function reasonOf(taken: DirectTaken | undefined, index: number): string | undefined {
   const result = taken?.results[index];
   return result !== undefined && 'reason' in result ? result.reason : undefined;
 }
@@ -83,13 +86,13 @@ function joined(parts: readonly Uint8Array[]): Uint8Array {
   return bytes;
 }
 
-export type EdgeDelivery = 'written' | 'not_subscribed' | 'busy' | undefined;
+export type DirectDelivery = 'written' | 'not_subscribed' | 'busy' | undefined;
 
 export function deliver(
-  connection: EdgeConnection,
-  session: EdgeSession,
+  connection: DirectConnection,
+  session: DirectSession,
   { topic, payload, commandId }: { topic: string; payload: string; commandId: string | null },
-): EdgeDelivery | 'too_much_unread' {
+): DirectDelivery | 'too_much_unread' {
   const { level, maxPacketBytes } = session;
   const qos = grantedQos(session, topic);
   if (qos === undefined) return 'not_subscribed';

@@ -7,7 +7,7 @@ import {
   connectRefusalOf,
   type ConnectRefusal,
 } from '../../../domain/direct/answer-codes.ts';
-import { readLogin, type EdgeLogin } from '../../../domain/direct/connect.ts';
+import { readLogin, type DirectLogin } from '../../../domain/direct/connect.ts';
 import { refuse, RefusedError, type Outcome, type Refusal } from '../../../domain/refusal.ts';
 import { log } from '../../../log.ts';
 import type { ConnectPacket, ProtocolLevel } from '../../../protocol/mqtt-codec/client-packets.ts';
@@ -15,7 +15,7 @@ import { refusedDirectLoginEvent } from '../../../protocol/log-events.ts';
 import { PacketReader } from '../../../protocol/mqtt-codec/packet-reader.ts';
 import { encodeConnack } from '../../../protocol/mqtt-codec/server-packets.ts';
 import { readConnect } from './exchange.ts';
-import { edgeAddressHeader, takenCheck } from './sockets.ts';
+import { directAddressHeader, takenCheck } from './sockets.ts';
 import { digestIfCertified } from '../../../crypto/messaging-password.ts';
 import { answerClose, closeIfOpen, sendIfOpen } from '../../calls/open-socket.ts';
 import { callDevice } from '../../calls/stubs.ts';
@@ -66,7 +66,7 @@ export class MqttPump {
     const bytes = new Uint8Array(data);
     this.#early.push(bytes);
     this.#earlyBytes += bytes.length;
-    if (this.#earlyBytes > this.#config.limits.edgePacketBytes) {
+    if (this.#earlyBytes > this.#config.limits.directPacketBytes) {
       this.#end(1009, 'too much before CONNACK');
     } else if (this.#phase === 'connecting') {
       this.#reader.push(bytes);
@@ -107,7 +107,7 @@ export class MqttPump {
   }
 
   /** Ends with the object's answer to CONNECT, which the client is sent as it is. */
-  async #connectObject({ device }: EdgeLogin, level: ProtocolLevel): Promise<Outcome<null>> {
+  async #connectObject({ device }: DirectLogin, level: ProtocolLevel): Promise<Outcome<null>> {
     const opened = await this.#openObject(device.deviceId);
     if (!opened.ok) return opened;
     const object = opened.value;
@@ -139,7 +139,7 @@ export class MqttPump {
   }
 
   async #openObject(deviceId: string): Promise<Outcome<WebSocket>> {
-    const headers = { Upgrade: 'websocket', [edgeAddressHeader]: encodeURIComponent(this.#client.address) };
+    const headers = { Upgrade: 'websocket', [directAddressHeader]: encodeURIComponent(this.#client.address) };
     try {
       const { webSocket } = await callDevice(this.#env, deviceId, 'fetch', 'once', (device) =>
         device.fetch(new Request(`https://object/mqtt/${deviceId}`, { headers })),

@@ -16,41 +16,41 @@ import {
   rulesOf,
   silentFromMs,
   takePackets,
-  type EdgeEnd,
-  type EdgeRules,
-  type EdgeSession,
-  type EdgeStep,
+  type DirectEnd,
+  type DirectRules,
+  type DirectSession,
+  type DirectStep,
 } from '../../../domain/direct/session.ts';
-import type { EdgeSessionEnd, OpenSession } from '../../../domain/device/presence/direct-session.ts';
-import type { EdgeTaken } from '../../../domain/device/core/events.ts';
+import type { DirectSessionEnd, OpenSession } from '../../../domain/device/presence/direct-session.ts';
+import type { DirectTaken } from '../../../domain/device/core/events.ts';
 import { describeError, log } from '../../../log.ts';
 import type { ConnectPacket, ProtocolLevel } from '../../../protocol/mqtt-codec/client-packets.ts';
 import { refusedDirectLoginEvent } from '../../../protocol/log-events.ts';
 import { malformedClauses } from '../../../protocol/mqtt-codec/malformed.ts';
 import { pubackType, publishType } from '../../../protocol/mqtt-codec/packet-reader.ts';
 import { encodeConnack, encodeDisconnect } from '../../../protocol/mqtt-codec/server-packets.ts';
-import type { EdgeEndReason } from '../../../domain/direct/answer-codes.ts';
+import type { DirectEndReason } from '../../../domain/direct/answer-codes.ts';
 import { runsOf } from '../../calls/push-to-relays.ts';
-import { answer, deliver, readConnect, sortMessages, type EdgeDelivery } from './exchange.ts';
-import { EdgeConnection } from './connection.ts';
+import { answer, deliver, readConnect, sortMessages, type DirectDelivery } from './exchange.ts';
+import { DirectConnection } from './connection.ts';
 import { answerClose, closeIfOpen } from '../../calls/open-socket.ts';
 import type { RelayPushes } from '../relay-pushes.ts';
 import type { StoredDevice } from '../stored-device.ts';
 import { directLimits } from '../../../domain/direct/direct-limits.ts';
 
 /** Set by the Worker on the request that opens a socket: the client's address, encoded as a part of a URL. */
-export const edgeAddressHeader = 'X-Edge-Client-Address';
+export const directAddressHeader = 'X-Direct-Client-Address';
 
 /** Asked by whoever carries a connection here: the answer comes behind what was sent before, and wakes no object. */
 export const takenCheck = { ask: 'taken?', answer: 'taken' } as const;
 
-export class EdgeSockets {
+export class DirectSockets {
   readonly #ctx: DurableObjectState;
   readonly #config: ReturnType<typeof readConfig>;
   readonly #device: StoredDevice;
   readonly #pushes: RelayPushes;
-  readonly #connections = new Map<WebSocket, EdgeConnection>();
-  #rules: EdgeRules | undefined;
+  readonly #connections = new Map<WebSocket, DirectConnection>();
+  #rules: DirectRules | undefined;
 
   constructor(ctx: DurableObjectState, env: Env, device: StoredDevice, pushes: RelayPushes) {
     this.#ctx = ctx;
@@ -59,9 +59,9 @@ export class EdgeSockets {
     this.#pushes = pushes;
     ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair(takenCheck.ask, takenCheck.answer));
     for (const socket of ctx.getWebSockets()) {
-      const connection = EdgeConnection.wake(socket);
+      const connection = DirectConnection.wake(socket);
       if (connection === undefined) {
-        this.#log('error', 'edge connection without a readable attachment', {});
+        this.#log('error', 'direct connection without a readable attachment', {});
         closeIfOpen(socket, 1011, 'failed');
         continue;
       }
@@ -70,10 +70,10 @@ export class EdgeSockets {
   }
 
   accept(request: Request): Response {
-    const address = decodeURIComponent(request.headers.get(edgeAddressHeader) ?? '');
+    const address = decodeURIComponent(request.headers.get(directAddressHeader) ?? '');
     const { 0: client, 1: server } = new WebSocketPair();
     this.#ctx.acceptWebSocket(server);
-    const connection = EdgeConnection.open(server, address);
+    const connection = DirectConnection.open(server, address);
     this.#connections.set(server, connection);
     this.#awaitRest(connection);
     const unconnected = [...this.#connections.values()].filter(({ phase }) => phase === 'connecting');
@@ -92,7 +92,7 @@ export class EdgeSockets {
   }
 
   /** Writes a message to the device's session. `commandId`: what its acknowledgement is reported with. */
-  publish(topic: string, payload: string, commandId: string | null): EdgeDelivery {
+  publish(topic: string, payload: string, commandId: string | null): DirectDelivery {
     const open = this.#open();
     if (open === undefined) return undefined;
     const { connection, session } = open;
@@ -102,7 +102,7 @@ export class EdgeSockets {
     return 'busy';
   }
 
-  end(reason: EdgeEndReason): void {
+  end(reason: DirectEndReason): void {
     const open = this.#open();
     if (open !== undefined) this.#close(open.connection, { reason });
   }
@@ -120,9 +120,9 @@ export class EdgeSockets {
     else if (!connection.gathering.isWaiting) this.#takeOrGather(connection);
   }
 
-  #takeOrGather(connection: EdgeConnection): void {
-    const { edgePacketBytes } = this.#config.limits;
-    const type = connection.reader.nextType(edgePacketBytes);
+  #takeOrGather(connection: DirectConnection): void {
+    const { directPacketBytes } = this.#config.limits;
+    const type = connection.reader.nextType(directPacketBytes);
     if (type === undefined) {
       if (!connection.hasDeadline) this.#awaitRest(connection);
       return;
@@ -139,25 +139,25 @@ export class EdgeSockets {
   }
 
   failed(socket: WebSocket, error: unknown): void {
-    this.#log('info', 'edge connection failed', describeError(error));
+    this.#log('info', 'direct connection failed', describeError(error));
     this.#forget(socket);
   }
 
   #forget(socket: WebSocket): void {
     // A socket that closed in a sleep is not among those that the object wakes with.
-    const connection = this.#connections.get(socket) ?? EdgeConnection.wake(socket);
+    const connection = this.#connections.get(socket) ?? DirectConnection.wake(socket);
     if (connection === undefined) return;
     this.#drain(connection);
     const wasOpen = connection.isOpen();
     this.#leave(connection);
     this.#connections.delete(socket);
-    if (wasOpen) this.#device.decide({ kind: 'edge_ended', end: endOf(connection, 'lost', Date.now()) });
+    if (wasOpen) this.#device.decide({ kind: 'direct_ended', end: endOf(connection, 'lost', Date.now()) });
   }
 
-  async #connect(connection: EdgeConnection): Promise<void> {
+  async #connect(connection: DirectConnection): Promise<void> {
     const { limits } = this.#config;
     // What was sent behind CONNECT waits for its answer, but not without end.
-    if (connection.reader.waiting > limits.edgePacketBytes) {
+    if (connection.reader.waiting > limits.directPacketBytes) {
       this.#drop(connection, 1009, 'too much before CONNACK');
       return;
     }
@@ -171,13 +171,13 @@ export class EdgeSockets {
         await this.#logIn(connection, first);
       } catch (error) {
         // Nothing was written: the device tries again.
-        this.#log('error', 'edge login not saved', describeError(error));
+        this.#log('error', 'direct login not saved', describeError(error));
         this.#refuse(connection, first.level, 'unavailable');
       }
     }
   }
 
-  async #logIn(connection: EdgeConnection, packet: ConnectPacket): Promise<void> {
+  async #logIn(connection: DirectConnection, packet: ConnectPacket): Promise<void> {
     const { level } = packet;
     const login = readLogin(packet, this.#ctx.id.name ?? '');
     if ('refusal' in login) {
@@ -193,7 +193,7 @@ export class EdgeSockets {
     if (before !== undefined) this.#drain(before.connection);
     const present = this.#open();
     const outcome = this.#device.decide({
-      kind: 'edge_connected',
+      kind: 'direct_connected',
       productKey: login.device.productKey,
       isClientIdRight: login.isClientIdRight,
       matchedDigest: this.#device.findDigest(passwordDigest),
@@ -209,15 +209,15 @@ export class EdgeSockets {
     connection.session = beginSession(packet, login.will, outcome.value.startedAtMs);
     connection.clearDeadline();
     connection.save();
-    const { edgePacketBytes: maxPacketBytes } = this.#config.limits;
+    const { directPacketBytes: maxPacketBytes } = this.#config.limits;
     const { receiveMaximum } = directLimits;
     connection.send(encodeConnack(level, 0, { maxPacketBytes, receiveMaximum }));
-    this.#log('info', 'edge session began', { mqttLevel: level, keepAliveSeconds: packet.keepAliveSeconds });
+    this.#log('info', 'direct session began', { mqttLevel: level, keepAliveSeconds: packet.keepAliveSeconds });
     this.#drain(connection);
   }
 
   /** Takes all whole packets: one decision, one write, and the answers once it is written. */
-  #drain(connection: EdgeConnection): number {
+  #drain(connection: DirectConnection): number {
     const { session } = connection;
     const rules = this.#rulesOf();
     if (!connection.isOpen() || session === null || rules === undefined) return 0;
@@ -230,7 +230,7 @@ export class EdgeSockets {
       this.#apply(connection, step);
     } catch (error) {
       // Nothing was written, and nothing is acknowledged: the device sends it again.
-      this.#log('error', 'edge packets not saved', describeError(error));
+      this.#log('error', 'direct packets not saved', describeError(error));
       this.#endByService(connection, { reason: 'failed' });
       return 0;
     }
@@ -241,7 +241,7 @@ export class EdgeSockets {
     return step.unacknowledged;
   }
 
-  #apply(connection: EdgeConnection, step: EdgeStep): void {
+  #apply(connection: DirectConnection, step: DirectStep): void {
     const { messages, delivered, hasSubscribed, end, session } = step;
     const isForDevice = messages.length + delivered.length > 0 || hasSubscribed || end !== undefined;
     if (!isForDevice) {
@@ -251,7 +251,7 @@ export class EdgeSockets {
     const { startedAtMs } = session;
     const taken = this.#device.decide(
       {
-        kind: 'edge_packets_received',
+        kind: 'direct_packets_received',
         startedAtMs,
         messages: messages.map(({ action, payload }) => ({ action, payload })),
         delivered,
@@ -267,9 +267,9 @@ export class EdgeSockets {
   }
 
   /** To the relay, and to the device itself where it subscribed to what it says (MQTT-3.3.5-1). */
-  #pushOn(connection: EdgeConnection, step: EdgeStep, taken: EdgeTaken): void {
+  #pushOn(connection: DirectConnection, step: DirectStep, taken: DirectTaken): void {
     const { heard, refusedBecause } = sortMessages(step, taken);
-    if (refusedBecause.length > 0) this.#log('info', 'edge messages not accepted', { reasons: refusedBecause });
+    if (refusedBecause.length > 0) this.#log('info', 'direct messages not accepted', { reasons: refusedBecause });
     const runs = runsOf(this.#ctx.id.name ?? '', taken, heard);
     for (const { topic, payloads } of runs) {
       if (!connection.isOpen() || grantedQos(step.session, topic, true) === undefined) continue;
@@ -278,14 +278,14 @@ export class EdgeSockets {
     this.#pushes.add(runs.map((run) => ({ run, subscriptions: taken.subscriptions })));
   }
 
-  #awaitRest(connection: EdgeConnection): void {
+  #awaitRest(connection: DirectConnection): void {
     connection.setDeadline(directLimits.connectMs, () => {
       if (connection.phase === 'connecting') this.#drop(connection, 1008, 'CONNECT not received in time');
       else if (connection.phase === 'open') this.#endByService(connection, { reason: 'packet_unfinished' });
     });
   }
 
-  #endByService(connection: EdgeConnection, end: EdgeEnd): void {
+  #endByService(connection: DirectConnection, end: DirectEnd): void {
     if (connection.phase === 'connecting') {
       this.#drop(connection, closeCodeOf(end.reason), end.reason);
       return;
@@ -293,42 +293,42 @@ export class EdgeSockets {
     if (connection.phase === 'ended') return;
     const ended = endOf(connection, end.reason, Date.now());
     this.#close(connection, end);
-    this.#device.decide({ kind: 'edge_ended', end: ended });
+    this.#device.decide({ kind: 'direct_ended', end: ended });
   }
 
-  #refuse(connection: EdgeConnection, level: ProtocolLevel, refusal: ConnectRefusal, cause?: object): void {
+  #refuse(connection: DirectConnection, level: ProtocolLevel, refusal: ConnectRefusal, cause?: object): void {
     connection.send(encodeConnack(level, connackCodeOf(level, refusal)));
     this.#log('info', refusedDirectLoginEvent, { refusal, ...cause });
     this.#leave(connection);
     closeIfOpen(connection.socket, 1008, refusal);
   }
 
-  #drop(connection: EdgeConnection, code: number, cause: string): void {
-    this.#log('info', 'edge connection closed before a session', { code, cause });
+  #drop(connection: DirectConnection, code: number, cause: string): void {
+    this.#log('info', 'direct connection closed before a session', { code, cause });
     // A socket that was sent nothing keeps its connection until the object sleeps: no bytes of MQTT are something.
     connection.send(new Uint8Array(0));
     this.#leave(connection);
     closeIfOpen(connection.socket, code, cause);
   }
 
-  #close(connection: EdgeConnection, end: EdgeEnd): void {
+  #close(connection: DirectConnection, end: DirectEnd): void {
     const { reason } = end;
     const isByDevice = reason === 'clean' || reason === 'with_will';
     // MQTT 3.1.1 has no DISCONNECT of the server.
     if (connection.session?.level === 5 && !isByDevice) connection.send(encodeDisconnect(disconnectCodeOf(reason)));
     const clause = end.malformed && malformedClauses[end.malformed];
-    this.#log('info', 'edge session ended', { ...end, clause });
+    this.#log('info', 'direct session ended', { ...end, clause });
     this.#leave(connection);
     closeIfOpen(connection.socket, closeCodeOf(reason), reason);
   }
 
-  #leave(connection: EdgeConnection): void {
+  #leave(connection: DirectConnection): void {
     connection.clearDeadline();
     connection.phase = 'ended';
     if (connection.socket.readyState === WebSocket.OPEN) connection.save();
   }
 
-  #open(): { connection: EdgeConnection; session: EdgeSession } | undefined {
+  #open(): { connection: DirectConnection; session: DirectSession } | undefined {
     for (const connection of this.#connections.values()) {
       const { session } = connection;
       if (connection.isOpen() && session !== null) return { connection, session };
@@ -336,7 +336,7 @@ export class EdgeSockets {
     return undefined;
   }
 
-  #rulesOf(): EdgeRules | undefined {
+  #rulesOf(): DirectRules | undefined {
     const device = this.#device.identity();
     if (device === undefined) return undefined;
     return (this.#rules ??= rulesOf(device));
@@ -347,6 +347,6 @@ export class EdgeSockets {
   }
 }
 
-function endOf({ session }: EdgeConnection, reason: EdgeEndReason, nowMs: number): EdgeSessionEnd {
+function endOf({ session }: DirectConnection, reason: DirectEndReason, nowMs: number): DirectSessionEnd {
   return { startedAtMs: session?.startedAtMs ?? 0, reason, will: session?.will ?? null, endedAtMs: nowMs };
 }

@@ -1,10 +1,10 @@
-// Devices at the edge, half of them over WebSocket and half through the gateway, while gateway, Worker, connections or
+// Directly connected devices, half of them over WebSocket and half through the gateway, while gateway, Worker, connections or
 // answers fail under load. What has a PUBACK is in effect; what has more effects than attempts was doubled by the service.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { GatewayProcess } from '../../../rig/services/processes.ts';
 import { TcpProxy, type Cut } from '../../../rig/clients/tcp-proxy.ts';
 import type { WorkerRig } from '../../../rig/worker/worker-rig.ts';
-import { EdgePublishers, overTcp, overWebSocket, type WayIn } from '../rig/edge-publishers.ts';
+import { DirectPublishers, overTcp, overWebSocket, type WayIn } from '../rig/direct-publishers.ts';
 import { FaultRig } from '../rig/fault-rig.ts';
 import { slotsPerDevice } from '../rig/message-maker.ts';
 import { PositionCounter } from '../rig/position-counter.ts';
@@ -14,7 +14,7 @@ const deviceCount = 20;
 const perSecond = 200;
 
 /** A gateway that can be killed and started again at the same port. */
-class EdgeDoor {
+class DirectDoor {
   readonly workerUrl: string;
   port = 0;
   #gateway: GatewayProcess | undefined;
@@ -34,19 +34,19 @@ class EdgeDoor {
   }
 }
 
-async function openEdge(worker: WorkerRig, door: EdgeDoor, ways: WayIn[]) {
+async function openDirect(worker: WorkerRig, door: DirectDoor, ways: WayIn[]) {
   const devices = await worker.activateMany(deviceCount);
-  return FaultRig.openWith(worker, devices, door, (events) => EdgePublishers.connect(devices, ways, events));
+  return FaultRig.openWith(worker, devices, door, (events) => DirectPublishers.connect(devices, ways, events));
 }
 
-export const edgeGatewayKills: Scenario = {
-  name: 'edge-gateway-kills',
+export const directGatewayKills: Scenario = {
+  name: 'direct-gateway-kills',
   title: 'the gateway is killed under load, in turn with SIGKILL and in order, and started again',
   run: async ({ worker, random, count }) => {
     const [messages, kills] = [count(12_000, 1_000), count(20, 3)];
-    const door = new EdgeDoor(worker.url);
+    const door = new DirectDoor(worker.url);
     await door.start();
-    const rig = await openEdge(worker, door, [overTcp(() => door.port)]);
+    const rig = await openDirect(worker, door, [overTcp(() => door.port)]);
     try {
       const loading = rig.load(messages, perSecond);
       for (let kill = 1; kill <= kills; kill += 1) {
@@ -63,17 +63,17 @@ export const edgeGatewayKills: Scenario = {
   },
 };
 
-export const edgeSocketCuts: Scenario = {
-  name: 'edge-socket-cuts',
-  title: 'the connections of devices at the edge are cut under load, by reset and by silence, on each leg',
+export const directSocketCuts: Scenario = {
+  name: 'direct-socket-cuts',
+  title: 'the connections of directly connected devices are cut under load, by reset and by silence, on each leg',
   run: async ({ worker, random, count, isShort }) => {
     const cuts = count(40, 3);
     const [socketLeg, workerLeg] = [await TcpProxy.start(worker.port), await TcpProxy.start(worker.port)];
-    const door = new EdgeDoor(workerLeg.url);
+    const door = new DirectDoor(workerLeg.url);
     await door.start();
     const gatewayLeg = await TcpProxy.start(door.port);
     const ways = [overWebSocket(() => socketLeg.port), overTcp(() => gatewayLeg.port)];
-    const rig = await openEdge(worker, door, ways);
+    const rig = await openDirect(worker, door, ways);
     try {
       const endLoad = rig.startLoad(perSecond);
       for (let cut = 0; cut < cuts; cut += 1) {
@@ -93,16 +93,17 @@ export const edgeSocketCuts: Scenario = {
   },
 };
 
-export const edgeAnswersHeld: Scenario = {
-  name: 'edge-answers-held',
-  title: 'the acknowledgements of the edge are held back and never arrive, and each device sends again what has none',
+export const directAnswersHeld: Scenario = {
+  name: 'direct-answers-held',
+  title:
+    'the acknowledgements of the direct connection are held back and never arrive, and each device sends again what has none',
   run: async ({ worker, random, count }) => {
     const rounds = count(40, 3);
     const [socketLeg, workerLeg] = [await TcpProxy.start(worker.port), await TcpProxy.start(worker.port)];
-    const door = new EdgeDoor(workerLeg.url);
+    const door = new DirectDoor(workerLeg.url);
     await door.start();
     const ways = [overWebSocket(() => socketLeg.port), overTcp(() => door.port)];
-    const rig = await openEdge(worker, door, ways);
+    const rig = await openDirect(worker, door, ways);
     try {
       const endLoad = rig.startLoad(perSecond);
       let held = 0;
@@ -130,9 +131,10 @@ export const edgeAnswersHeld: Scenario = {
   },
 };
 
-export const edgeWorkerRestarts: Scenario = {
-  name: 'edge-worker-restarts',
-  title: 'the Worker is killed and restarted under load of devices at the edge, in turn with SIGKILL and in order',
+export const directWorkerRestarts: Scenario = {
+  name: 'direct-worker-restarts',
+  title:
+    'the Worker is killed and restarted under load of directly connected devices, in turn with SIGKILL and in order',
   seenBy:
     'the devices’ states, read after each restart, because relay sockets end with the Worker. Lost: in one round every ' +
     'changing message of a device has a property of its own. Doubled: each one changes the position, and the changes ' +
@@ -140,10 +142,10 @@ export const edgeWorkerRestarts: Scenario = {
   run: async ({ worker, count }) => {
     const restarts = count(20, 2);
     const perRound = count((deviceCount * slotsPerDevice) / 2, 600);
-    const door = new EdgeDoor(worker.url);
+    const door = new DirectDoor(worker.url);
     await door.start();
     const ways = [overWebSocket(() => worker.port), overTcp(() => door.port)];
-    const rig = await openEdge(worker, door, ways);
+    const rig = await openDirect(worker, door, ways);
     try {
       const { maker, devices } = rig;
       const counter = new PositionCounter();

@@ -8,14 +8,14 @@ import { TestBridge } from '../rig/clients/bridge.ts';
 import {
   connectPacket,
   disconnectPacket,
-  EdgeClient,
+  DirectClient,
   pingreq,
   pubackPacket,
   publishPacket,
   readPublish,
   subscribePacket,
   type Level,
-} from '../rig/clients/edge.ts';
+} from '../rig/clients/direct.ts';
 import { sessionOf, type TestDevice } from '../rig/provision.ts';
 
 const { propertyPost, propertySet, propertySetReply } = topicActions;
@@ -29,7 +29,7 @@ afterAll(() => bridge.close());
 
 let count = 0;
 async function activate(): Promise<TestDevice> {
-  const productKey = `edge-${++count}`;
+  const productKey = `direct-${++count}`;
   await call('POST', '/products', { token: owner.token, body: { productKey, name: 'Switch', controlMode: 'toggle' } });
   const { data } = await call<{ deviceId: string; mqtt: { username: string; password: string } }>(
     'POST',
@@ -64,7 +64,7 @@ describe.each<[string, Level]>([
 ])('a session in %s', (_, level) => {
   it('begins with CONNECT and brings the device online', async () => {
     const device = await activate();
-    const client = await EdgeClient.open(device.deviceId);
+    const client = await DirectClient.open(device.deviceId);
     client.send(connectPacket(device, { level }));
     const { type, body } = await client.next();
     expect([type, body[0], body[1]]).toEqual([2, 0, 0]);
@@ -74,7 +74,7 @@ describe.each<[string, Level]>([
 
   it('answers PINGREQ, takes a report with QoS 0 and acknowledges one with QoS 1 once it is written', async () => {
     const device = await activate();
-    const client = await EdgeClient.connect(device, { level });
+    const client = await DirectClient.connect(device, { level });
     const topic = topicOf(device, propertyPost);
     client.send(publishPacket(topic, reportOf('up'), { level }), pingreq);
     expect((await client.next()).type).toBe(13);
@@ -86,7 +86,7 @@ describe.each<[string, Level]>([
 
   it('brings a command down, and its PUBACK is a step of the command', async () => {
     const device = await activate();
-    const client = await EdgeClient.connect(device, { level });
+    const client = await DirectClient.connect(device, { level });
     const topic = topicOf(device, propertySet);
     client.send(subscribePacket(topic, 1, { level, packetId: 9 }));
     expect([...(await client.next()).body]).toEqual(level === 5 ? [0, 9, 0, 1] : [0, 9, 1]);
@@ -109,7 +109,7 @@ describe.each<[string, Level]>([
 
   it('ends cleanly with DISCONNECT', async () => {
     const device = await activate();
-    const client = await EdgeClient.connect(device, { level });
+    const client = await DirectClient.connect(device, { level });
     client.send(disconnectPacket);
     await client.untilClosed();
     expect(await statusOf(device)).toMatchObject({ online: false });
@@ -118,14 +118,14 @@ describe.each<[string, Level]>([
 
   it('is lost where the connection ends without DISCONNECT', async () => {
     const device = await activate();
-    const client = await EdgeClient.connect(device, { level });
+    const client = await DirectClient.connect(device, { level });
     client.drop();
     await vi.waitFor(async () => expect((await eventsOf(device))[0]).toEqual(['offline', 'disconnected', 'lost']));
   });
 
   it('goes on after the object slept', async () => {
     const device = await activate();
-    const client = await EdgeClient.connect(device, { level });
+    const client = await DirectClient.connect(device, { level });
     client.send(subscribePacket(topicOf(device, propertySet), 1, { level }));
     await client.next();
     await evictDurableObject(sessionOf(device.deviceId));

@@ -1,4 +1,4 @@
-// B2e: reports of devices that are connected to the edge themselves, directly and through the gateway, against the way
+// B2e: reports of devices that are connected directly themselves, directly and through the gateway, against the way
 // through broker and bridge and against a plain subscriber of the broker. All sides in turns with the same devices; each
 // report accounted for.
 import type { Activation } from '../rig/clients/accounts.ts';
@@ -11,7 +11,7 @@ import type { BenchResult, Target } from './parts/results.ts';
 import { showTroubleOf, type BenchRig } from './parts/rig.ts';
 import { ratiosOf, takeTurns, type BenchOptions } from './parts/rounds.ts';
 
-type Side = 'plain' | 'bridge' | 'edge' | 'gateway';
+type Side = 'plain' | 'bridge' | 'direct' | 'gateway';
 type Variant = { name: string; deviceCount: number; kind: Kind; target: Target; maxRounds?: number };
 
 /** Of the way through the bridge in the same run. */
@@ -35,22 +35,22 @@ const asleepAfterMs = 15_000;
 
 const plainRoot = '/syx/';
 const plainFilter = '/syx/+/+/thing/event/property/post';
-const sides: readonly Side[] = ['plain', 'bridge', 'edge', 'gateway'];
+const sides: readonly Side[] = ['plain', 'bridge', 'direct', 'gateway'];
 
 const others = { paced: `${paced.perSecond} reports/s`, pings: 'PINGREQ', memory: 'memory' };
 
-export const edgeVariants: readonly string[] = [...variants.map(({ name }) => name), ...Object.values(others)];
+export const directVariants: readonly string[] = [...variants.map(({ name }) => name), ...Object.values(others)];
 
 /** As many as the variant needs: activating a thousand takes as long as most variants. */
-export function edgeDevicesOf(variant: string | null): number {
+export function directDevicesOf(variant: string | null): number {
   if (variant === others.paced) return paced.deviceCount;
   if (variant === others.pings) return pings.deviceCount;
   const wanted = variants.filter(({ name }) => variant === null || variant === name || variant === others.memory);
   return Math.max(...wanted.map(({ deviceCount }) => deviceCount));
 }
 
-export async function measureEdge(rig: BenchRig, options: BenchOptions): Promise<BenchResult> {
-  const bench = await EdgeBench.start(rig);
+export async function measureDirect(rig: BenchRig, options: BenchOptions): Promise<BenchResult> {
+  const bench = await DirectBench.start(rig);
   const { result } = bench;
   try {
     const isWanted = (name: string): boolean => options.variant === null || options.variant === name;
@@ -64,15 +64,15 @@ export async function measureEdge(rig: BenchRig, options: BenchOptions): Promise
   return result;
 }
 
-class EdgeBench {
+class DirectBench {
   readonly #rig: BenchRig;
   readonly #bridge: BridgeProcess;
   readonly #gateway: GatewayProcess;
   readonly result: BenchResult = {
     name: 'B2e',
-    title: 'uplink at the edge, QoS 1: device -> Worker -> relay, and device -> gateway -> Worker -> relay',
+    title: 'uplink on a direct connection, QoS 1: device -> Worker -> relay, and device -> gateway -> Worker -> relay',
     settings: [
-      'edge: each device has a WebSocket of its own and sends one packet a frame, at most 100 unacknowledged',
+      'direct: each device has a WebSocket of its own and sends one packet a frame, at most 100 unacknowledged',
       'gateway: each device has a TCP connection of its own to the production gateway',
       'bridge: the same reports over four connections to the broker; plain: a plain subscriber of that broker',
       `each round: ${fullReports.toLocaleString('en').replace(',', ' ')} reports, at most 10 000 of them under way`,
@@ -87,11 +87,11 @@ class EdgeBench {
     this.#gateway = gateway;
   }
 
-  static async start(rig: BenchRig): Promise<EdgeBench> {
+  static async start(rig: BenchRig): Promise<DirectBench> {
     const environment = { LOG_LEVEL: 'info', MAX_UNAUTHENTICATED_PER_ADDRESS: '5000', MAX_UNAUTHENTICATED: '5000' };
     const gateway = await GatewayProcess.start(rig.worker.url, environment);
     showTroubleOf('gateway', gateway);
-    return new EdgeBench(rig, await rig.startBridge(), gateway);
+    return new DirectBench(rig, await rig.startBridge(), gateway);
   }
 
   async stop(): Promise<void> {
@@ -104,7 +104,7 @@ class EdgeBench {
     const rounds = Math.min(wantedRounds, maxRounds);
     const devices = this.#rig.devices.slice(0, deviceCount);
     const count = isQuick ? quickReports : fullReports;
-    const rates: Record<Side, number[]> = { plain: [], bridge: [], edge: [], gateway: [] };
+    const rates: Record<Side, number[]> = { plain: [], bridge: [], direct: [], gateway: [] };
     const run = async (side: Side): Promise<number> => {
       const { perSecond, problems } = await this.#send(side, devices, count, kind);
       if (problems.length > 0) this.result.failures.push(`${name}, ${side}: ${problems.join(', ')}`);
@@ -120,9 +120,9 @@ class EdgeBench {
     }
     const wanted = isQuick ? {} : { target };
     this.result.measures.push(
-      { name, unit: 'x bridge', perRound: ratiosOf(rates.edge, rates.bridge), ...wanted },
+      { name, unit: 'x bridge', perRound: ratiosOf(rates.direct, rates.bridge), ...wanted },
       { name: '  through the gateway', unit: 'x bridge', perRound: ratiosOf(rates.gateway, rates.bridge) },
-      { name: '  edge', unit: 'x plain', perRound: ratiosOf(rates.edge, rates.plain) },
+      { name: '  direct', unit: 'x plain', perRound: ratiosOf(rates.direct, rates.plain) },
       { name: '  through the gateway', unit: 'x plain', perRound: ratiosOf(rates.gateway, rates.plain) },
       ...sides.map((side) => ({ name: `  ${side}`, unit: 'reports/s', perRound: rates[side] })),
     );
@@ -131,10 +131,10 @@ class EdgeBench {
   /** At a pace at which nothing waits: what a report costs, all parts of a side together. */
   async measurePaced({ rounds, isQuick, say }: BenchOptions): Promise<void> {
     const devices = this.#rig.devices.slice(0, paced.deviceCount);
-    const spent: Record<Exclude<Side, 'plain'>, number[]> = { bridge: [], edge: [], gateway: [] };
+    const spent: Record<Exclude<Side, 'plain'>, number[]> = { bridge: [], direct: [], gateway: [] };
     const seconds = isQuick ? paced.quickSeconds : paced.fullSeconds;
     for (let round = 0; round < rounds; round += 1) {
-      for (const side of ['bridge', 'edge', 'gateway'] as const) {
+      for (const side of ['bridge', 'direct', 'gateway'] as const) {
         const count = seconds * paced.perSecond;
         const { problems, cpuMicroseconds } = await this.#send(side, devices, count, 'resting', paced);
         if (problems.length > 0) this.result.failures.push(`paced, ${side}: ${problems.join(', ')}`);
@@ -148,7 +148,7 @@ class EdgeBench {
       {
         name,
         unit: 'x bridge',
-        perRound: ratiosOf(spent.edge, spent.bridge),
+        perRound: ratiosOf(spent.direct, spent.bridge),
         ...(isQuick ? {} : { target: { atMost: 0.5 } }),
       },
       ...Object.entries(spent).map(([side, perRound]) => ({ name: `  ${side}`, unit: 'µs/report', perRound })),
@@ -161,7 +161,7 @@ class EdgeBench {
     const perRound: number[] = [];
     for (let round = 0; round < rounds; round += 1) {
       const devices = this.#rig.devices.slice(0, pings.deviceCount);
-      const lines = this.#linesOf('edge', devices).map((line) => ({ ...line, maxUnacknowledged: 1 }));
+      const lines = this.#linesOf('direct', devices).map((line) => ({ ...line, maxUnacknowledged: 1 }));
       const publishers = await Publishers.connect(lines);
       const worker = [{ pid: this.#rig.worker.pid, isGroup: true }];
       const cpuBefore = readCpuMicroseconds(worker);
@@ -181,7 +181,7 @@ class EdgeBench {
     await untilResting(process);
     await new Promise((resolve) => setTimeout(resolve, asleepAfterMs));
     const before = readResidentBytes(process);
-    const publishers = await Publishers.connect(this.#linesOf('edge', chosen));
+    const publishers = await Publishers.connect(this.#linesOf('direct', chosen));
     const awake = readResidentBytes(process);
     await new Promise((resolve) => setTimeout(resolve, asleepAfterMs));
     const asleep = readResidentBytes(process);
@@ -241,7 +241,7 @@ class EdgeBench {
 
   #linesOf(side: Side, devices: readonly Activation[]): Line[] {
     const { broker, worker } = this.#rig;
-    if (side === 'edge') {
+    if (side === 'direct') {
       return deviceLines(devices, ({ deviceId }) => `${worker.url.replace(/^http/, 'ws')}/mqtt/${deviceId}`);
     }
     if (side === 'gateway') return deviceLines(devices, () => `tcp://127.0.0.1:${this.#gateway.port}`);
@@ -253,7 +253,7 @@ class EdgeBench {
     const services: Record<Side, { pid: number }[]> = {
       plain: [broker],
       bridge: [broker, this.#bridge],
-      edge: [],
+      direct: [],
       gateway: [this.#gateway],
     };
     return [{ pid: worker.pid, isGroup: true }, ...services[side].map(({ pid }) => ({ pid, isGroup: false }))];

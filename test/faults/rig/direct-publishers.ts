@@ -1,4 +1,4 @@
-// Devices that are connected to the edge themselves: a strict publisher each, dealt to in turn between two ways in.
+// Devices that are connected directly themselves: a strict publisher each, dealt to in turn between two ways in.
 // Answers of the service can be held back on their way. Must not know what a message means.
 import { connect } from 'node:net';
 import type { Duplex } from 'node:stream';
@@ -26,7 +26,7 @@ export function overTcp(port: () => number): WayIn {
   return () => connect({ port: port(), host: '127.0.0.1', noDelay: true });
 }
 
-export class EdgePublishers {
+export class DirectPublishers {
   readonly #byDevice: Map<string, StrictPublisher<Numbered>>;
 
   private constructor(byDevice: Map<string, StrictPublisher<Numbered>>) {
@@ -37,13 +37,13 @@ export class EdgePublishers {
     devices: readonly Activation[],
     ways: readonly WayIn[],
     events: PublisherEvents<Numbered>,
-  ): Promise<EdgePublishers> {
+  ): Promise<DirectPublishers> {
     const opened = devices.map(async (device, index) => {
       const dial = ways[index % ways.length];
       if (dial === undefined) throw new Error('there is no way in');
       return [device.deviceId, await StrictPublisher.connect(() => dial(device), events, device.mqtt)] as const;
     });
-    return new EdgePublishers(new Map(await Promise.all(opened)));
+    return new DirectPublishers(new Map(await Promise.all(opened)));
   }
 
   publish(message: Numbered): void {

@@ -1,5 +1,5 @@
-// Presence at the edge is exact, and its reasons are in the events: take-over, will, keep-alive, a lost process, disabling,
-// deletion, new credentials, and a device that moves between edge and broker.
+// Presence on a direct connection is exact, and its reasons are in the events: take-over, will, keep-alive, a lost process, disabling,
+// deletion, new credentials, and a device that moves between direct and broker.
 import { evictDurableObject, runDurableObjectAlarm } from 'cloudflare:test';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { inPerson } from '../../../src/domain/access.ts';
@@ -9,13 +9,13 @@ import { topicActions } from '../../../src/protocol/mqtt.ts';
 import {
   connectPacket,
   disconnectPacket,
-  EdgeClient,
+  DirectClient,
   packet,
   pingreq,
   publishPacket,
   subscribePacket,
   type Level,
-} from '../rig/clients/edge.ts';
+} from '../rig/clients/direct.ts';
 import { provisionDevice, sessionOf, type TestDevice } from '../rig/provision.ts';
 import { listenAs } from '../rig/clients/relay.ts';
 
@@ -48,8 +48,8 @@ describe.each<[string, Level]>([
 ])('a second connection in %s', (_, level) => {
   it('takes over: the first is told so, the device stays online, and the events say it', async () => {
     const device = await provisionDevice();
-    const first = await EdgeClient.connect(device, { level });
-    const second = await EdgeClient.connect(device, { level });
+    const first = await DirectClient.connect(device, { level });
+    const second = await DirectClient.connect(device, { level });
     if (level === 5) expect([...(await first.next()).body]).toEqual([0x8e, 0]);
     expect(await first.untilClosed()).toMatchObject({ code: 1008 });
     second.send(pingreq);
@@ -60,7 +60,7 @@ describe.each<[string, Level]>([
 
   it('ends in one session, however many come at once', async () => {
     const device = await provisionDevice();
-    const clients = await Promise.all(Array.from({ length: 8 }, () => EdgeClient.open(device.deviceId)));
+    const clients = await Promise.all(Array.from({ length: 8 }, () => DirectClient.open(device.deviceId)));
     for (const client of clients) client.send(connectPacket(device, { level }), pingreq);
     await vi.waitFor(() => expect(clients.filter(({ end }) => end === undefined)).toHaveLength(1));
     const left = clients.find(({ end }) => end === undefined)!;
@@ -72,8 +72,8 @@ describe.each<[string, Level]>([
 
   it('with a wrong password leaves the first alone, and the owner sees it', async () => {
     const device = await provisionDevice();
-    const first = await EdgeClient.connect(device, { level });
-    await expect(EdgeClient.connect(device, { level, password: 'tk_guess' })).rejects.toThrow('refused');
+    const first = await DirectClient.connect(device, { level });
+    await expect(DirectClient.connect(device, { level, password: 'tk_guess' })).rejects.toThrow('refused');
     first.send(pingreq);
     expect((await first.next()).type).toBe(13);
     expect(await eventsOf(device)).toEqual(['login_refused wrong_password', 'online connected']);
@@ -87,7 +87,7 @@ describe('a will', () => {
   it('MQTT-3.1.2-8: is published when the connection breaks, and the service says nothing besides', async () => {
     const device = await provisionDevice();
     const relay = await listen(device);
-    const client = await EdgeClient.connect(device, { will: will(device) });
+    const client = await DirectClient.connect(device, { will: will(device) });
     expect(await relay.next()).toMatchObject({ payload: { status: 'online' } });
     client.drop();
     expect(await relay.next()).toEqual({ topic: topicOf(device, status), payload: { status: 'offline', time: 1 } });
@@ -98,7 +98,7 @@ describe('a will', () => {
   it('MQTT-3.1.2-10: is not published after DISCONNECT; the service announces the end itself', async () => {
     const device = await provisionDevice();
     const relay = await listen(device);
-    const client = await EdgeClient.connect(device, { will: will(device) });
+    const client = await DirectClient.connect(device, { will: will(device) });
     expect(await relay.next()).toMatchObject({ payload: { status: 'online' } });
     client.send(disconnectPacket);
     const { payload } = (await relay.next()) as { payload: { status: string; time: number } };
@@ -109,7 +109,7 @@ describe('a will', () => {
   it('MQTT5-3.1.2-8: is published after DISCONNECT with another reason than 0', async () => {
     const device = await provisionDevice();
     const relay = await listen(device);
-    const client = await EdgeClient.connect(device, { level: 5, will: will(device) });
+    const client = await DirectClient.connect(device, { level: 5, will: will(device) });
     await relay.next();
     client.send(packet(0xe0, [4]));
     expect(await relay.next()).toMatchObject({ payload: { status: 'offline', time: 1 } });
@@ -119,9 +119,9 @@ describe('a will', () => {
   it('of a session that is taken over comes before the word that the device is online', async () => {
     const device = await provisionDevice();
     const relay = await listen(device);
-    await EdgeClient.connect(device, { will: will(device) });
+    await DirectClient.connect(device, { will: will(device) });
     await relay.next();
-    await EdgeClient.connect(device);
+    await DirectClient.connect(device);
     expect(await relay.next()).toMatchObject({ payload: { status: 'offline', time: 1 } });
     expect(await relay.next()).toMatchObject({ payload: { status: 'online' } });
     expect(await statusOf(device)).toMatchObject({ online: true });
@@ -130,7 +130,7 @@ describe('a will', () => {
   it('outlives a sleep of the object', async () => {
     const device = await provisionDevice();
     const relay = await listen(device);
-    const client = await EdgeClient.connect(device, { will: will(device) });
+    const client = await DirectClient.connect(device, { will: will(device) });
     await relay.next();
     await evictDurableObject(sessionOf(device.deviceId));
     client.drop();
@@ -141,7 +141,7 @@ describe('a will', () => {
 describe('the keep-alive', () => {
   it('MQTT-3.1.2-24: ends the session exactly when it is asked for, one and a half periods after the last packet', async () => {
     const device = await provisionDevice();
-    const client = await EdgeClient.connect(device, { keepAlive: 60 });
+    const client = await DirectClient.connect(device, { keepAlive: 60 });
     const startMs = Date.now();
     atClock(startMs + 50_000);
     client.send(pingreq);
@@ -162,7 +162,7 @@ describe('the keep-alive', () => {
 
   it('MQTT-3.1.2.10: of zero is none', async () => {
     const device = await provisionDevice();
-    await EdgeClient.connect(device, { keepAlive: 0 });
+    await DirectClient.connect(device, { keepAlive: 0 });
     atClock(Date.now() + 30 * 24 * 3_600_000);
     await runDurableObjectAlarm(sessionOf(device.deviceId));
     expect(await statusOf(device)).toMatchObject({ online: true });
@@ -176,11 +176,11 @@ describe('a socket that the service lost', () => {
   it('leaves no false offline where the device comes back in time, and the events say why it connected again', async () => {
     const device = await provisionDevice();
     const relay = await listenAs(device, topicOf(device, status));
-    await EdgeClient.connect(device);
+    await DirectClient.connect(device);
     expect(await relay.next()).toMatchObject({ payload: { status: 'online' } });
     await lose(device);
     expect(await statusOf(device)).toMatchObject({ online: true });
-    await EdgeClient.connect(device);
+    await DirectClient.connect(device);
     expect(await eventsOf(device)).toEqual(['online connected deployed', 'online connected']);
     expect(await relay.ask('{"action": "ping"}')).toEqual({ action: 'pong' });
   });
@@ -188,7 +188,7 @@ describe('a socket that the service lost', () => {
   it('is noticed by the alarm where nobody asks', async () => {
     const device = await provisionDevice();
     const relay = await listenAs(device, topicOf(device, status));
-    await EdgeClient.connect(device);
+    await DirectClient.connect(device);
     expect(await relay.next()).toMatchObject({ payload: { status: 'online' } });
     await lose(device);
     const startMs = Date.now();
@@ -221,26 +221,26 @@ describe('a session ends at once', () => {
     ],
   ])('%s, and the old password does not open another', async (_, change, events) => {
     const device = await provisionDevice();
-    const client = await EdgeClient.connect(device, { level: 5 });
+    const client = await DirectClient.connect(device, { level: 5 });
     await change(device);
     expect([...(await client.next()).body]).toEqual([0x87, 0]);
     expect(await client.untilClosed()).toMatchObject({ code: 1008 });
     expect((await eventsOf(device)).slice(0, 2)).toEqual(events);
-    await expect(EdgeClient.connect(device)).rejects.toThrow('refused');
+    await expect(DirectClient.connect(device)).rejects.toThrow('refused');
   });
 
   it('when the device is deleted, which then is not there', async () => {
     const device = await provisionDevice();
-    const client = await EdgeClient.connect(device, { level: 5 });
+    const client = await DirectClient.connect(device, { level: 5 });
     await sessionOf(device.deviceId).decide({ kind: 'deleted' });
     expect([...(await client.next()).body]).toEqual([0x87, 0]);
     await client.untilClosed();
-    await expect(EdgeClient.open(device.deviceId)).rejects.toThrow('404');
+    await expect(DirectClient.open(device.deviceId)).rejects.toThrow('404');
   });
 
   it('and what was sent behind has no effect', async () => {
     const device = await provisionDevice();
-    const client = await EdgeClient.connect(device);
+    const client = await DirectClient.connect(device);
     const disabled = sessionOf(device.deviceId).decide({
       kind: 'administered',
       actor: owner,
@@ -258,12 +258,12 @@ describe('a session ends at once', () => {
 describe('a device that moves', () => {
   const connected = (sessionStartedAtMs: number) => ({ kind: 'connected', sessionStartedAtMs }) as const;
 
-  it('from the broker to the edge is not taken offline by what the broker says of its old session', async () => {
+  it('from the broker to a direct connection is not taken offline by what the broker says of its old session', async () => {
     const device = await provisionDevice();
     const session = sessionOf(device.deviceId);
     const startedAtMs = Date.now() - 1_000;
     await session.decide({ kind: 'connection_reported', report: connected(startedAtMs) });
-    await EdgeClient.connect(device);
+    await DirectClient.connect(device);
     const ended = { kind: 'disconnected', endedAtMs: Date.now() + 10, reason: 'tcp_closed' } as const;
     await session.decide({ kind: 'connection_reported', report: { ...ended, sessionStartedAtMs: startedAtMs } });
     await session.decide({ kind: 'connection_reported', report: { ...ended, sessionStartedAtMs: null } });
@@ -274,9 +274,9 @@ describe('a device that moves', () => {
     expect(await statusOf(device)).toMatchObject({ online: true });
   });
 
-  it('from the edge to a broker ends its session here, and stays online', async () => {
+  it('from the direct connection to a broker ends its session here, and stays online', async () => {
     const device = await provisionDevice();
-    const client = await EdgeClient.connect(device, { level: 5 });
+    const client = await DirectClient.connect(device, { level: 5 });
     await sessionOf(device.deviceId).decide({ kind: 'connection_reported', report: connected(Date.now() + 100) });
     expect([...(await client.next()).body]).toEqual([0x8e, 0]);
     await client.untilClosed();
@@ -287,7 +287,7 @@ describe('a device that moves', () => {
 describe('what the device announces', () => {
   it('is believed: it may say that it leaves before it does', async () => {
     const device = await provisionDevice();
-    const client = await EdgeClient.connect(device);
+    const client = await DirectClient.connect(device);
     const topic = topicOf(device, status);
     client.send(publishPacket(topic, word('offline'), { packetId: 1 }));
     await client.next();
@@ -299,7 +299,7 @@ describe('what the device announces', () => {
 
   it('and what the service announces is delivered to the device, which may follow its own topic', async () => {
     const device = await provisionDevice();
-    const client = await EdgeClient.connect(device);
+    const client = await DirectClient.connect(device);
     client.send(subscribePacket(topicOf(device, status), 0));
     await client.next();
     client.send(publishPacket(topicOf(device, status), word('online')));

@@ -1,9 +1,9 @@
-// The device core's part of a session at the edge: what begins, ends and is noticed, with the service's clock as a value. And
+// The device core's part of a direct session: what begins, ends and is noticed, with the service's clock as a value. And
 // how many packets a connection may send.
 import { describe, expect, it } from 'vitest';
-import type { EdgeSessionEnd } from '../../../src/domain/device/presence/direct-session.ts';
+import type { DirectSessionEnd } from '../../../src/domain/device/presence/direct-session.ts';
 import { readLimits } from '../../../src/limits.ts';
-import { EdgeConnection } from '../../../src/objects/device/mqtt/connection.ts';
+import { DirectConnection } from '../../../src/objects/device/mqtt/connection.ts';
 import { CoreDevice } from './core-device.ts';
 import { directLimits } from '../../../src/domain/direct/direct-limits.ts';
 
@@ -11,13 +11,13 @@ const startMs = Date.UTC(2026, 0, 1);
 
 function connect(device: CoreDevice, takenOver: { will: string | null } | null = null): number {
   const login = { productKey: device.productKey, isClientIdRight: true, matchedDigest: 'password', address: null };
-  const outcome = device.run({ kind: 'edge_connected', ...login, takenOver });
+  const outcome = device.run({ kind: 'direct_connected', ...login, takenOver });
   if (!outcome.ok) throw new Error(outcome.refusal.kind);
   return outcome.value.startedAtMs;
 }
 
-const end = (device: CoreDevice, startedAtMs: number, reason: EdgeSessionEnd['reason']) =>
-  device.run({ kind: 'edge_ended', end: { startedAtMs, reason, will: null, endedAtMs: device.nowMs } });
+const end = (device: CoreDevice, startedAtMs: number, reason: DirectSessionEnd['reason']) =>
+  device.run({ kind: 'direct_ended', end: { startedAtMs, reason, will: null, endedAtMs: device.nowMs } });
 
 function details(device: CoreDevice): string[] {
   const events = device.events();
@@ -25,7 +25,7 @@ function details(device: CoreDevice): string[] {
   return events.value.list.flatMap((event) => [`${event.status} ${event.detail}`.trim()]);
 }
 
-describe('a session at the edge', () => {
+describe('a direct session', () => {
   it('is told apart from every earlier one, also where the clock of a broker is ahead', () => {
     const device = new CoreDevice(startMs);
     device.run({ kind: 'connection_reported', report: { kind: 'connected', sessionStartedAtMs: startMs + 60_000 } });
@@ -44,7 +44,7 @@ describe('a session at the edge', () => {
     const startedAtMs = connect(device);
     const say = () =>
       device.run({
-        kind: 'edge_packets_received',
+        kind: 'direct_packets_received',
         startedAtMs,
         messages: [{ action: 'thing/event/property/post', payload: '{"params":{"angle":1}}' }],
         delivered: [],
@@ -67,7 +67,7 @@ describe('a session at the edge', () => {
     connect(device, { will: null });
     const packets = { startedAtMs, delivered: [], hasSubscribed: true, end: null };
     const messages = [{ action: 'thing/event/property/post', payload: '{"params":{"angle":1}}' } as const];
-    const { results } = device.run({ kind: 'edge_packets_received', messages, ...packets });
+    const { results } = device.run({ kind: 'direct_packets_received', messages, ...packets });
     expect(results).toEqual([{ result: 'rejected', reason: 'session_revoked' }]);
   });
 
@@ -76,14 +76,14 @@ describe('a session at the edge', () => {
     connect(device);
     device.nowMs += 10_000;
     device.sleep();
-    device.run({ kind: 'edge_checked', open: null });
+    device.run({ kind: 'direct_checked', open: null });
     expect(device.status().online).toBe(true);
     device.sleep();
     device.nowMs += 29_999;
-    device.run({ kind: 'edge_checked', open: null });
+    device.run({ kind: 'direct_checked', open: null });
     expect(device.status().online).toBe(true);
     device.nowMs += 1;
-    device.run({ kind: 'edge_checked', open: null });
+    device.run({ kind: 'direct_checked', open: null });
     expect(device.status().online).toBe(false);
     expect(details(device)).toEqual(['offline deployed', 'online']);
   });
@@ -93,9 +93,9 @@ describe('a session at the edge', () => {
     const startedAtMs = connect(device);
     const check = () => {
       const open = { startedAtMs, lastPacketAtMs: device.nowMs, silentFromMs: device.nowMs + 90_000 };
-      device.run({ kind: 'edge_checked', open });
+      device.run({ kind: 'direct_checked', open });
     };
-    const isWatched = () => device.state.edge.checkAtMs;
+    const isWatched = () => device.state.direct.checkAtMs;
     expect(isWatched()).toBe(startMs + 300_000);
     for (let minute = 1; minute < 5; minute++) {
       device.nowMs = startMs + minute * 60_000;
@@ -118,16 +118,16 @@ describe('a session at the edge', () => {
   });
 
   it('is watched, and missed for so long, as the limits say', () => {
-    const limits = readLimits('edgeWatchSeconds=10,edgeReconnectGraceSeconds=2');
+    const limits = readLimits('directWatchSeconds=10,directReconnectGraceSeconds=2');
     const device = new CoreDevice(startMs, { limits });
     connect(device);
-    expect(device.state.edge.checkAtMs).toBe(startMs + 10_000);
-    device.run({ kind: 'edge_checked', open: null });
+    expect(device.state.direct.checkAtMs).toBe(startMs + 10_000);
+    device.run({ kind: 'direct_checked', open: null });
     device.nowMs += 1_999;
-    device.run({ kind: 'edge_checked', open: null });
+    device.run({ kind: 'direct_checked', open: null });
     expect(device.status().online).toBe(true);
     device.nowMs += 1;
-    device.run({ kind: 'edge_checked', open: null });
+    device.run({ kind: 'direct_checked', open: null });
     expect(device.status().online).toBe(false);
     expect(details(device)).toEqual(['offline deployed', 'online']);
   });
@@ -137,18 +137,18 @@ describe('a session at the edge', () => {
     const startedAtMs = connect(device);
     end(device, startedAtMs, 'clean');
     const announced = device.effects.filter((effect) => effect.kind === 'publish_announcement');
-    expect(announced.map(({ isAtEdge }) => isAtEdge)).toEqual([true, true]);
+    expect(announced.map(({ isDirect }) => isDirect)).toEqual([true, true]);
     device.run({ kind: 'connection_reported', report: { kind: 'connected', sessionStartedAtMs: device.nowMs + 5 } });
     const last = device.effects.findLast((effect) => effect.kind === 'publish_announcement');
-    expect(last?.isAtEdge).toBe(false);
+    expect(last?.isDirect).toBe(false);
   });
 });
 
 describe('packets of a connection', () => {
   it('are as large as the limit at most', () => {
-    const limits = readLimits('edgePacketBytes=1024');
+    const limits = readLimits('directPacketBytes=1024');
     const readAll = (length: number) => {
-      const connection = EdgeConnection.open({ serializeAttachment: () => undefined } as unknown as WebSocket, '');
+      const connection = DirectConnection.open({ serializeAttachment: () => undefined } as unknown as WebSocket, '');
       // A PUBLISH of that length in all: its type, two bytes that tell how much follows, and that.
       const left = length - 3;
       connection.reader.push(Uint8Array.of(0x30, (left % 128) + 128, Math.floor(left / 128)));
@@ -161,10 +161,10 @@ describe('packets of a connection', () => {
   });
 
   it('are a burst and then so many a second', () => {
-    const limits = readLimits('edgePacketsPerSecond=5');
+    const limits = readLimits('directPacketsPerSecond=5');
     const burst = directLimits.packetBurst;
     const socket = { serializeAttachment: () => undefined } as unknown as WebSocket;
-    const connection = EdgeConnection.open(socket, '');
+    const connection = DirectConnection.open(socket, '');
     const taken = (sent: number, atMs: number, rateLimits: 'production' | 'relaxed' = 'production') => {
       connection.reader.push(Uint8Array.from({ length: sent * 2 }, (_, at) => (at % 2 === 0 ? 0xc0 : 0)));
       const read = { packets: 0, isTooFast: false };

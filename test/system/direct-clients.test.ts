@@ -31,7 +31,7 @@ beforeAll(async () => {
 afterAll(() => service.stop());
 
 const ways = {
-  'a WebSocket to the path of the device': (device: Activation) => `${service.edgeUrl}/${device.deviceId}`,
+  'a WebSocket to the path of the device': (device: Activation) => `${service.directUrl}/${device.deviceId}`,
   'TCP through the gateway': () => service.rig.mqttUrl,
   'TLS through the gateway': () => `mqtts://127.0.0.1:${tlsPort}`,
 };
@@ -58,7 +58,7 @@ describe.each(Object.keys(ways) as (keyof typeof ways)[])('mqtt.js over %s', (wa
 
 it('a client that offers to compress is served without', async () => {
   const device = await service.rig.activate('compression');
-  for (const url of [`${service.edgeUrl}/${device.deviceId}`, service.edgeUrl]) {
+  for (const url of [`${service.directUrl}/${device.deviceId}`, service.directUrl]) {
     const socket = new WebSocket(url, 'mqtt', { perMessageDeflate: true });
     await once(socket, 'open');
     expect(socket.extensions).toBe('');

@@ -85,7 +85,7 @@ export const disconnectPacket = packet(0xe0, []);
 
 export type Received = RawPacket & { text: string };
 
-export class EdgeClient {
+export class DirectClient {
   readonly #socket: WebSocket;
   readonly #reader = new PacketReader();
   readonly #packets: Received[] = [];
@@ -110,18 +110,18 @@ export class EdgeClient {
     });
   }
 
-  static over(socket: WebSocket): EdgeClient {
-    return new EdgeClient(socket);
+  static over(socket: WebSocket): DirectClient {
+    return new DirectClient(socket);
   }
 
   /** @throws Error with status and body where the Worker does not upgrade */
-  static async open(deviceId: string, headers: Record<string, string> = {}): Promise<EdgeClient> {
-    return new EdgeClient(await upgrade(`/mqtt/${deviceId}`, headers));
+  static async open(deviceId: string, headers: Record<string, string> = {}): Promise<DirectClient> {
+    return new DirectClient(await upgrade(`/mqtt/${deviceId}`, headers));
   }
 
   /** Opens, connects and awaits CONNACK. */
-  static async connect(device: TestDevice, options: ConnectOptions = {}): Promise<EdgeClient> {
-    const client = await EdgeClient.open(device.deviceId);
+  static async connect(device: TestDevice, options: ConnectOptions = {}): Promise<DirectClient> {
+    const client = await DirectClient.open(device.deviceId);
     client.send(connectPacket(device, options));
     const connack = await client.next();
     if (connack.type !== 2 || connack.body[1] !== 0) throw new Error(`refused: ${[...connack.body].join()}`);

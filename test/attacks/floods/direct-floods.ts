@@ -1,4 +1,4 @@
-// Attacks on devices' own connections at the edge, by strangers: logins with wrong passwords, and packets that are none. Over the
+// Attacks on devices' own direct connections, by strangers: logins with wrong passwords, and packets that are none. Over the
 // address of the victim's device and over the one that names no device.
 import { generate } from 'mqtt-packet';
 import { WebSocket } from 'ws';
@@ -15,7 +15,7 @@ const turnedAwayWithinMs = 1_500;
 const closedWithinMs = 45_000;
 const oneAddress = '192.0.2.99';
 
-/** What a connection to the edge answers first to `bytes`: a packet, its end, or why it was not opened. */
+/** What a direct connection answers first to `bytes`: a packet, its end, or why it was not opened. */
 function ask(
   { url, victim }: Target,
   number: number,
@@ -46,10 +46,10 @@ const connectOf = (name: string, password: string): Buffer =>
     ...{ clientId: name, username: name, password: Buffer.from(password) },
   });
 
-export const edgeFloods: Attack[] = [
+export const directFloods: Attack[] = [
   {
-    name: 'edge-wrong-passwords',
-    title: "MQTT logins at the edge with the victim's name and wrong passwords, from many addresses",
+    name: 'direct-wrong-passwords',
+    title: "MQTT direct logins with the victim's name and wrong passwords, from many addresses",
     holds: 'refused; the device keeps its session (bystander)',
     run: async (target, { seconds, clients, seed }) => {
       const tally = new Tally();
@@ -69,8 +69,8 @@ export const edgeFloods: Attack[] = [
     },
   },
   {
-    name: 'edge-half-open',
-    title: 'connections at the edge that send nothing, or half a CONNECT, from one address and from many',
+    name: 'direct-half-open',
+    title: 'direct connections that send nothing, or half a CONNECT, from one address and from many',
     holds: 'refused beyond a cap, closed after a deadline',
     isOnce: true,
     run: async (target, { sockets }) => {
@@ -87,8 +87,8 @@ export const edgeFloods: Attack[] = [
     },
   },
   {
-    name: 'edge-malformed',
-    title: 'MQTT packets at the edge with bytes changed, cut and repeated, before any login',
+    name: 'direct-malformed',
+    title: 'MQTT packets of a direct connection with bytes changed, cut and repeated, before any login',
     holds: 'the connection ends, or waits for the rest until its deadline; nobody is let in',
     run: async (target, { inputs, inputSeconds, clients, seed }) => {
       const tally = new Tally();

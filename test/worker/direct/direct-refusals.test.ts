@@ -1,4 +1,4 @@
-// What ends a connection at the edge or is refused on it, sent as raw bytes, with the clause that says so.
+// What ends a direct connection or is refused on it, sent as raw bytes, with the clause that says so.
 import { describe, expect, it } from 'vitest';
 import { topicOf } from '../../../src/domain/topics.ts';
 import { topicActions } from '../../../src/protocol/mqtt.ts';
@@ -7,7 +7,7 @@ import { readConfig } from '../../../src/config.ts';
 import { env } from 'cloudflare:workers';
 import {
   connectPacket,
-  EdgeClient,
+  DirectClient,
   packet,
   pingreq,
   publishPacket,
@@ -16,7 +16,7 @@ import {
   text,
   type ConnectOptions,
   type Level,
-} from '../rig/clients/edge.ts';
+} from '../rig/clients/direct.ts';
 import { send } from '../rig/clients/client.ts';
 import { provisionDevice, sessionOf, type TestDevice } from '../rig/provision.ts';
 import { directLimits } from '../../../src/domain/direct/direct-limits.ts';
@@ -29,7 +29,7 @@ const levels: [string, Level][] = [
 ];
 
 /** The DISCONNECT of MQTT 5, or that MQTT 3.1.1 has none; then the close. */
-async function endOf(client: EdgeClient, level: Level) {
+async function endOf(client: DirectClient, level: Level) {
   let reason: number | undefined;
   if (level === 5) {
     const { type, body } = await client.next();
@@ -75,7 +75,7 @@ describe('before CONNECT', () => {
     ['no MQTT at all', new TextEncoder().encode('GET / HTTP/1.1\r\n\r\n'), 1002],
   ])('%s closes the connection without an answer', async (_, bytes, code) => {
     const { deviceId } = await provisionDevice();
-    const client = await EdgeClient.open(deviceId);
+    const client = await DirectClient.open(deviceId);
     client.send(bytes);
     expect(await client.untilClosed()).toMatchObject({ code });
     expect(client.unread).toEqual([]);
@@ -83,7 +83,7 @@ describe('before CONNECT', () => {
 
   it('MQTT-6.0.0-1: a text frame closes the connection', async () => {
     const { deviceId } = await provisionDevice();
-    const client = await EdgeClient.open(deviceId);
+    const client = await DirectClient.open(deviceId);
     client.sendText('{"action":"auth"}');
     expect(await client.untilClosed()).toMatchObject({ code: 1003 });
   });
@@ -94,7 +94,7 @@ describe('before CONNECT', () => {
     ['MQTT5-3.1.2-2: a level after 5', packet(0x10, [...text('MQTT'), 6, 2, 0, 60, ...text('a')]), [0, 0x84, 0]],
   ])('%s is answered at once', async (_, bytes, answer) => {
     const { deviceId } = await provisionDevice();
-    const client = await EdgeClient.open(deviceId);
+    const client = await DirectClient.open(deviceId);
     client.send(bytes);
     expect([...(await client.next()).body]).toEqual(answer);
     await client.untilClosed();
@@ -104,7 +104,7 @@ describe('before CONNECT', () => {
     const { deviceId } = await provisionDevice();
     const silent = [];
     for (let number = 0; number <= directLimits.unconnectedPerDevice; number++)
-      silent.push(await EdgeClient.open(deviceId));
+      silent.push(await DirectClient.open(deviceId));
     expect(await silent[0]!.untilClosed()).toMatchObject({ code: 1013 });
     expect(silent.slice(1).map(({ end }) => end)).toEqual(silent.slice(1).map(() => undefined));
   });
@@ -142,7 +142,7 @@ describe.each(levels)('CONNECT in %s', (_, level) => {
 
   it.each(refusals)('%s is refused', async (_, options, code4, code5) => {
     const device = await provisionDevice();
-    const client = await EdgeClient.open(device.deviceId);
+    const client = await DirectClient.open(device.deviceId);
     client.send(connectPacket(device, { level, ...options(device) }));
     const { type, body } = await client.next();
     expect([type, ...body]).toEqual(level === 5 ? [2, 0, code5, 0] : [2, 0, code4]);
@@ -151,14 +151,14 @@ describe.each(levels)('CONNECT in %s', (_, level) => {
 
   it('MQTT-3.1.0-2: a second CONNECT ends the session', async () => {
     const device = await provisionDevice();
-    const client = await EdgeClient.connect(device, { level });
+    const client = await DirectClient.connect(device, { level });
     client.send(connectPacket(device, { level }));
     expect(await endOf(client, level)).toEqual({ reason: level === 5 ? 0x82 : undefined, code: 1002, unread: 0 });
   });
 
   it('with packets behind it is answered, and so are they', async () => {
     const device = await provisionDevice();
-    const client = await EdgeClient.open(device.deviceId);
+    const client = await DirectClient.open(device.deviceId);
     client.send(connectPacket(device, { level }), subscribePacket(topicOf(device, status), 0, { level }), pingreq);
     expect([(await client.next()).type, (await client.next()).type, (await client.next()).type]).toEqual([2, 9, 13]);
   });
@@ -173,7 +173,7 @@ describe('CONNECT in MQTT 5', () => {
   ])('%s is refused', async (_, options, code) => {
     const device = await provisionDevice();
     const will = options.will && { will: { ...options.will, topic: topicOf(device, status) } };
-    const client = await EdgeClient.open(device.deviceId);
+    const client = await DirectClient.open(device.deviceId);
     client.send(connectPacket(device, { level: 5, ...options, ...will }));
     expect([...(await client.next()).body]).toEqual([0, code, 0]);
     await client.untilClosed();
@@ -181,7 +181,7 @@ describe('CONNECT in MQTT 5', () => {
 
   it('MQTT5-3.2.2-2: is told what the service does not serve', async () => {
     const device = await provisionDevice();
-    const client = await EdgeClient.open(device.deviceId);
+    const client = await DirectClient.open(device.deviceId);
     client.send(connectPacket(device, { level: 5 }));
     const maximum = [0x27, 0, 1, 0, 0];
     const properties = [
@@ -230,7 +230,7 @@ describe.each(levels)('a session in %s ends', (_, level) => {
     ['MQTT5-3.1.2-24: with a packet that is too large', () => new Uint8Array([0x30, 0x81, 0x80, 0x04]), 0x95, 1009],
   ])('%s', async (_, bytesOf, reason, code) => {
     const device = await provisionDevice();
-    const client = await EdgeClient.connect(device, { level });
+    const client = await DirectClient.connect(device, { level });
     const good = publishPacket(topicOf(device, propertyPost), '{"params":{"angle":7}}', { level, packetId: 5 });
     client.send(good, bytesOf(device), pingreq);
     // What came before counts, what came behind does not.
@@ -242,7 +242,7 @@ describe.each(levels)('a session in %s ends', (_, level) => {
     packet(0x32, [...text(topicOf(device, propertyPost)), 0, 0, ...(level === 5 ? [0] : [])]);
 
   it('MQTT-6.0.0-1: with a text frame', async () => {
-    const client = await EdgeClient.connect(await provisionDevice(), { level });
+    const client = await DirectClient.connect(await provisionDevice(), { level });
     client.sendText('hello');
     expect(await endOf(client, level)).toMatchObject({ code: 1003 });
   });
@@ -278,7 +278,7 @@ describe('a session in MQTT 5 ends', () => {
     ],
   ])('%s', async (_, bytesOf, reason) => {
     const device = await provisionDevice();
-    const client = await EdgeClient.connect(device, { level: 5 });
+    const client = await DirectClient.connect(device, { level: 5 });
     client.send(bytesOf(device));
     let last = await client.next();
     while (last.type === 4) last = await client.next();
@@ -288,7 +288,7 @@ describe('a session in MQTT 5 ends', () => {
 });
 
 describe.each(levels)('SUBSCRIBE in %s', (_, level) => {
-  const ask = async (client: EdgeClient, filter: string, qos: number) => {
+  const ask = async (client: DirectClient, filter: string, qos: number) => {
     client.send(subscribePacket(filter, qos, { level, packetId: 77 }));
     const { type, body } = await client.next();
     expect(type).toBe(9);
@@ -297,7 +297,7 @@ describe.each(levels)('SUBSCRIBE in %s', (_, level) => {
 
   it('is granted inside the own topics, at most QoS 1', async () => {
     const device = await provisionDevice();
-    const client = await EdgeClient.connect(device, { level });
+    const client = await DirectClient.connect(device, { level });
     const own = `/sys/switch/${device.deviceId}`;
     expect(await ask(client, `${own}/#`, 2)).toBe(1);
     expect(await ask(client, topicOf(device, propertySet), 0)).toBe(0);
@@ -306,7 +306,7 @@ describe.each(levels)('SUBSCRIBE in %s', (_, level) => {
 
   it('field note 42: is refused outside, filter by filter, and the session goes on', async () => {
     const device = await provisionDevice();
-    const client = await EdgeClient.connect(device, { level });
+    const client = await DirectClient.connect(device, { level });
     const refused = (code: number) => (level === 5 ? code : 0x80);
     expect(await ask(client, '#', 0)).toBe(refused(0x87));
     expect(await ask(client, '/sys/switch/+/status', 0)).toBe(refused(0x87));
@@ -320,7 +320,7 @@ describe.each(levels)('SUBSCRIBE in %s', (_, level) => {
 
   it('is refused beyond the limit of a session', async () => {
     const device = await provisionDevice();
-    const client = await EdgeClient.connect(device, { level });
+    const client = await DirectClient.connect(device, { level });
     const filter = (number: number) => `/sys/switch/${device.deviceId}/x/${number}`;
     for (let number = 0; number < directLimits.subscriptions; number++)
       expect(await ask(client, filter(number), 0)).toBe(0);
@@ -330,7 +330,7 @@ describe.each(levels)('SUBSCRIBE in %s', (_, level) => {
 
   it('of long filters is refused where its socket could not keep them in a sleep', async () => {
     const device = await provisionDevice();
-    const client = await EdgeClient.connect(device, { level });
+    const client = await DirectClient.connect(device, { level });
     const filter = (number: number) => `/sys/switch/${device.deviceId}/${'ü'.repeat(210)}${number}`.slice(0, 256);
     const codes = [];
     for (let number = 10; number < 28; number++) codes.push(await ask(client, filter(number), 0));
@@ -340,7 +340,7 @@ describe.each(levels)('SUBSCRIBE in %s', (_, level) => {
 
   it('delivers what the device says itself, once, and UNSUBSCRIBE ends that', async () => {
     const device = await provisionDevice();
-    const client = await EdgeClient.connect(device, { level });
+    const client = await DirectClient.connect(device, { level });
     const topic = topicOf(device, propertyPost);
     await ask(client, `/sys/switch/${device.deviceId}/#`, 1);
     await ask(client, topic, 0);
@@ -364,7 +364,7 @@ describe('a message that has no effect', () => {
   ])('is acknowledged with the reason in MQTT 5, and the session goes on: %s', async (_, payload) => {
     const device = await provisionDevice();
     const topic = topicOf(device, propertyPost);
-    const client = await EdgeClient.connect(device, { level: 5 });
+    const client = await DirectClient.connect(device, { level: 5 });
     client.send(publishPacket(topic, payload, { level: 5, packetId: 8 }));
     expect([...(await client.next()).body]).toEqual([0, 8, 0x99]);
     client.send(publishPacket(topic, '{"params":{"angle":1}}', { level: 5, packetId: 9 }));
@@ -374,7 +374,7 @@ describe('a message that has no effect', () => {
   it('is one beyond the limit of messages: the owner sees that there were too many', async () => {
     const device = await provisionDevice();
     const topic = topicOf(device, propertyPost);
-    const client = await EdgeClient.connect(device, { level: 5 });
+    const client = await DirectClient.connect(device, { level: 5 });
     const codes = [];
     for (let batch = 0; batch < 13; batch++) {
       const ids = Array.from({ length: 50 }, (_, index) => index + 1);

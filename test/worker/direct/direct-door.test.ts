@@ -6,7 +6,7 @@ import { createApp } from '../../../src/app.ts';
 import { createSecret } from '../../../src/crypto/secrets.ts';
 import { inPerson } from '../../../src/domain/access.ts';
 import { topicOf } from '../../../src/domain/topics.ts';
-import { connectPacket, EdgeClient, pingreq, publishPacket } from '../rig/clients/edge.ts';
+import { connectPacket, DirectClient, pingreq, publishPacket } from '../rig/clients/direct.ts';
 import { provisionDevice, sessionOf, type TestDevice } from '../rig/provision.ts';
 
 const app = createApp();
@@ -27,14 +27,14 @@ function upgrade(path: string, { address = newAddress(), ...opening }: Opening) 
   return Promise.resolve(app.fetch(request, opening.bindings ?? bindingsOf(opening), createExecutionContext()));
 }
 
-async function open(deviceId: string, opening: Opening): Promise<EdgeClient> {
+async function open(deviceId: string, opening: Opening): Promise<DirectClient> {
   const response = await upgrade(`/mqtt/${deviceId}`, opening);
   if (response.webSocket === null) throw new Error(`not upgraded: ${response.status} ${await response.text()}`);
-  return EdgeClient.over(response.webSocket);
+  return DirectClient.over(response.webSocket);
 }
 
 /** The return code of its CONNECT. */
-async function logIn(client: EdgeClient, device: TestDevice, password?: string): Promise<number | undefined> {
+async function logIn(client: DirectClient, device: TestDevice, password?: string): Promise<number | undefined> {
   client.send(connectPacket(device, password === undefined ? {} : { password }));
   return (await client.next()).body[1];
 }
@@ -62,10 +62,10 @@ function limiter(limit: number) {
   };
 }
 
-describe('EDGE_LIMIT', () => {
+describe('DIRECT_LIMIT', () => {
   it('holds the connections of one address', async () => {
     const path = '/mqtt/dev_00000000';
-    const [address, changed] = [newAddress(), { EDGE_LIMIT: limiter(2) }];
+    const [address, changed] = [newAddress(), { DIRECT_LIMIT: limiter(2) }];
     for (const expected of [false, false, true]) {
       const { status } = await upgrade(path, { address, changed });
       expect(status === 429).toBe(expected);

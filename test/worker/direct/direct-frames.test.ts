@@ -1,4 +1,4 @@
-// Packets and frames at the edge need not fit each other: cut at any byte, gathered, and asleep in between.
+// Packets and frames on a direct connection need not fit each other: cut at any byte, gathered, and asleep in between.
 import fc from 'fast-check';
 import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
@@ -12,13 +12,13 @@ import { malformedPackets } from '../../../rig/inputs/malformed-packets.ts';
 import {
   connectPacket,
   disconnectPacket,
-  EdgeClient,
+  DirectClient,
   pingreq,
   pubackPacket,
   publishPacket,
   subscribePacket,
   unsubscribePacket,
-} from '../rig/clients/edge.ts';
+} from '../rig/clients/direct.ts';
 import { provisionDevice, sessionOf, type TestDevice } from '../rig/provision.ts';
 import { listenAs } from '../rig/clients/relay.ts';
 import { directLimits } from '../../../src/domain/direct/direct-limits.ts';
@@ -41,7 +41,7 @@ const joined = (...packets: Uint8Array[]) => Uint8Array.from(packets.flatMap((on
 describe('a stream of packets', () => {
   it('is served when it is cut at any byte while the object is to sleep: an unfinished packet keeps it awake', async () => {
     const device = await provisionDevice();
-    const client = await EdgeClient.connect(device);
+    const client = await DirectClient.connect(device);
     const bytes = joined(subscribePacket(topicOf(device, status), 0), report(device, 1, 1), pingreq);
     for (let cut = 1; cut < bytes.length; cut += 1) {
       client.send(bytes.subarray(0, cut));
@@ -56,7 +56,7 @@ describe('a stream of packets', () => {
 
   it('is served when CONNECT is cut while the object is to sleep', async () => {
     const device = await provisionDevice();
-    const client = await EdgeClient.open(device.deviceId);
+    const client = await DirectClient.open(device.deviceId);
     const bytes = connectPacket(device);
     client.send(bytes.subarray(0, 20));
     await wake(device);
@@ -70,7 +70,7 @@ describe('a stream of packets', () => {
 
   it('is served with a sleep between any two packets, and behind CONNECT and before DISCONNECT', async () => {
     const device = await provisionDevice();
-    const client = await EdgeClient.connect(device);
+    const client = await DirectClient.connect(device);
     const topic = topicOf(device, status);
     let angle = 0;
     const send = {
@@ -96,7 +96,7 @@ describe('a stream of packets', () => {
 
   it('is answered for each packet, however many come at once, in their order', async () => {
     const device = await provisionDevice();
-    const client = await EdgeClient.connect(device);
+    const client = await DirectClient.connect(device);
     const ids = Array.from({ length: 300 }, (_, index) => index + 1);
     client.send(...ids.map((id) => report(device, id, id)));
     for (const id of ids) {
@@ -109,7 +109,7 @@ describe('a stream of packets', () => {
   it('is pushed to followers as JSON where it is, and as a string where it is not', async () => {
     const device = await provisionDevice();
     const relay = await listenAs(device, topicOf(device, propertyPost));
-    const client = await EdgeClient.connect(device);
+    const client = await DirectClient.connect(device);
     const texts = ['{"params":{"angle":1}}', 'not JSON', '[1]', '{"params":{"angle":2}}'];
     client.send(
       ...texts.map((text, index) => publishPacket(topicOf(device, propertyPost), text, { packetId: index + 1 })),
@@ -121,7 +121,7 @@ describe('a stream of packets', () => {
   it('is pushed to followers in its order, also where the pushes of a busy device are gathered', async () => {
     const device = await provisionDevice();
     const relay = await listenAs(device, topicOf(device, propertyPost));
-    const client = await EdgeClient.connect(device);
+    const client = await DirectClient.connect(device);
     for (let angle = 1; angle <= 60; angle++) client.send(report(device, angle, angle));
     for (let angle = 1; angle <= 60; angle++) {
       expect(await relay.next()).toMatchObject({ payload: { params: { angle } } });
@@ -134,7 +134,7 @@ describe('time', () => {
     const [silent, slow] = await Promise.all([provisionDevice(), provisionDevice()]);
     const { connectMs } = directLimits;
     Object.assign(directLimits, { connectMs: 500 });
-    const [one, other] = [await EdgeClient.open(silent.deviceId), await EdgeClient.connect(slow, { level: 5 })];
+    const [one, other] = [await DirectClient.open(silent.deviceId), await DirectClient.connect(slow, { level: 5 })];
     other.send(publishPacket(topicOf(slow, propertyPost), '{}', { level: 5 }).subarray(0, 10));
     expect(await one.untilClosed()).toEqual({ code: 1008, reason: 'CONNECT not received in time' });
     expect((await other.next()).body[0]).toBe(0x81);
@@ -160,7 +160,7 @@ describe('malformed packets', () => {
     const streams = fc.array(malformed, { minLength: packetsEach, maxLength: packetsEach });
     const codes = new Set<number | undefined>();
     for (const [index, packets] of fc.sample(streams, { numRuns: connections, seed: fuzzSeed }).entries()) {
-      const client = await EdgeClient.open(device.deviceId);
+      const client = await DirectClient.open(device.deviceId);
       // Every tenth comes before the session has begun.
       client.send(...(index % 10 === 0 ? [] : [login]), ...packets);
       client.drop();
@@ -168,7 +168,7 @@ describe('malformed packets', () => {
     }
     expect([...codes].filter((code) => ![1000, 1002, 1003, 1008, 1009].includes(code ?? 0))).toEqual([]);
     expect(codes).toContain(1002);
-    const client = await EdgeClient.connect(device);
+    const client = await DirectClient.connect(device);
     client.send(report(device, 9, 1));
     expect((await client.next()).type).toBe(4);
     expect(await angleOf(device)).toBe(9);

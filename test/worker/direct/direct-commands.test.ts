@@ -1,4 +1,4 @@
-// Commands to a device at the edge: when they are written, which outcome they have, and what a device that does not read costs.
+// Commands to a directly connected device: when they are written, which outcome they have, and what a device that does not read costs.
 import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
 import { inPerson } from '../../../src/domain/access.ts';
@@ -6,13 +6,13 @@ import { topicOf } from '../../../src/domain/topics.ts';
 import { topicActions } from '../../../src/protocol/mqtt.ts';
 import {
   disconnectPacket,
-  EdgeClient,
+  DirectClient,
   pingreq,
   pubackPacket,
   publishPacket,
   readPublish,
   subscribePacket,
-} from '../rig/clients/edge.ts';
+} from '../rig/clients/direct.ts';
 import { provisionDevice, sessionOf, type TestDevice } from '../rig/provision.ts';
 import { directLimits } from '../../../src/domain/direct/direct-limits.ts';
 
@@ -35,11 +35,11 @@ const commandsOf = async ({ deviceId }: TestDevice) => {
   return listed.value.list;
 };
 /** Awaits SUBACK. */
-async function subscribe(client: EdgeClient, device: TestDevice, qos = 1): Promise<void> {
+async function subscribe(client: DirectClient, device: TestDevice, qos = 1): Promise<void> {
   client.send(subscribePacket(topicOf(device, propertySet), qos));
   expect((await client.next()).type).toBe(9);
 }
-const nextParams = async (client: EdgeClient) => {
+const nextParams = async (client: DirectClient) => {
   const { packetId, payload } = readPublish(await client.next());
   return { packetId, ...(JSON.parse(payload) as { id: string; params: object }) };
 };
@@ -47,20 +47,20 @@ const nextParams = async (client: EdgeClient) => {
 describe('a command', () => {
   it('reaches nobody at once where the device is connected and has not subscribed', async () => {
     const device = await provisionDevice();
-    await EdgeClient.connect(device);
+    await DirectClient.connect(device);
     expect(await send(device)).toMatchObject({ ok: true, value: { deviceOnline: true } });
     expect(await commandsOf(device)).toMatchObject([{ state: 'undelivered', reason: 'no_subscriber' }]);
   });
 
   it('that is queued goes out at SUBSCRIBE, behind SUBACK, the newest alone', async () => {
     const device = await provisionDevice();
-    const early = await EdgeClient.connect(device);
+    const early = await DirectClient.connect(device);
     await send(device, up, 60);
     await send(device, down, 60);
     early.send(disconnectPacket);
     await early.untilClosed();
     expect((await commandsOf(device))[0]).toMatchObject({ state: 'waiting' });
-    const client = await EdgeClient.connect(device);
+    const client = await DirectClient.connect(device);
     await subscribe(client, device);
     const { packetId, params, id } = await nextParams(client);
     expect(params).toEqual(down);
@@ -75,21 +75,21 @@ describe('a command', () => {
 
   it('that is queued is written again in the next session until the device replied, not in the same one', async () => {
     const device = await provisionDevice();
-    const first = await EdgeClient.connect(device);
+    const first = await DirectClient.connect(device);
     await subscribe(first, device);
     await send(device, up, 600);
     const { packetId, id } = await nextParams(first);
     first.send(pubackPacket(packetId), pingreq);
     await first.next();
     expect(await commandsOf(device)).toMatchObject([{ state: 'sent', attemptAtMs: null }]);
-    const second = await EdgeClient.connect(device);
+    const second = await DirectClient.connect(device);
     await subscribe(second, device);
     expect(await nextParams(second)).toMatchObject({ id, params: up });
   });
 
   it('is refused where the device acknowledges nothing, and served again once it does', async () => {
     const device = await provisionDevice();
-    const client = await EdgeClient.connect(device);
+    const client = await DirectClient.connect(device);
     await subscribe(client, device);
     for (let number = 0; number < directLimits.inFlight; number++) expect((await send(device)).ok).toBe(true);
     expect(await send(device)).toEqual({ ok: false, refusal: { kind: 'not_published', because: 'device_busy' } });
@@ -106,13 +106,13 @@ describe('a command', () => {
 
   it('MQTT5-3.3.4-9: stays within the receive maximum of the device, and within its packet size', async () => {
     const device = await provisionDevice();
-    const one = await EdgeClient.connect(device, { level: 5, properties: [0x21, 0, 1] });
+    const one = await DirectClient.connect(device, { level: 5, properties: [0x21, 0, 1] });
     one.send(subscribePacket(topicOf(device, propertySet), 1, { level: 5 }));
     await one.next();
     expect((await send(device)).ok).toBe(true);
     expect(await send(device)).toMatchObject({ ok: false });
     const other = await provisionDevice();
-    const small = await EdgeClient.connect(other, { level: 5, properties: [0x27, 0, 0, 0, 100] });
+    const small = await DirectClient.connect(other, { level: 5, properties: [0x27, 0, 0, 0, 100] });
     small.send(subscribePacket(topicOf(other, propertySet), 1, { level: 5 }));
     await small.next();
     expect(await send(other)).toMatchObject({ ok: false, refusal: { because: 'device_busy' } });
@@ -122,7 +122,7 @@ describe('a command', () => {
 
   it('with QoS 0 is written until the device has not shown for too long that it reads', async () => {
     const device = await provisionDevice();
-    const client = await EdgeClient.connect(device);
+    const client = await DirectClient.connect(device);
     await subscribe(client, device, 0);
     const payloadBytes = async () => {
       expect((await send(device)).ok).toBe(true);
@@ -140,7 +140,7 @@ describe('a command', () => {
 
   it('keeps its packet id over a sleep of the object', async () => {
     const device = await provisionDevice();
-    const client = await EdgeClient.connect(device);
+    const client = await DirectClient.connect(device);
     await subscribe(client, device);
     await send(device);
     const { packetId } = await nextParams(client);
