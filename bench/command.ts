@@ -13,7 +13,6 @@ import { ratiosOf, takeTurns, type BenchOptions } from './parts/rounds.ts';
 import { percentile } from './parts/statistics.ts';
 
 type Variant = { name: string; parallel: number; commandsEach: number; hasTargets: boolean };
-/** Sends a command and resolves when it is acknowledged to the sender. */
 type SendCommand = (device: Activation, position: string) => Promise<void>;
 type Times = Record<50 | 99, number[]>;
 

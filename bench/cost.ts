@@ -25,7 +25,6 @@ type Profile = {
   reportsConnections: boolean;
   /** Reports that come in one batch of the bridge. */
   batch: number;
-  /** Every so many reports tell another position; 0: none does. */
   movesEvery: number;
   target?: Target;
 };
@@ -201,7 +200,6 @@ class BatchSender {
   }
 }
 
-/** Each device on a socket of its own. */
 class DirectSender {
   readonly #devices: Activation[];
   readonly #clients: MqttClient[];

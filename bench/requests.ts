@@ -20,10 +20,8 @@ const deviceCount = 100;
 const pageSize = 20;
 const quickShare = 0.1;
 const warmUpRounds = 2;
-/** Of a fresh database. */
 const firstUserId = 1;
 
-/** As wrangler.toml has it: production writes one line in ten. Without the scheduled job, which no round is to have. */
 const vars = { LOG_INFO_SHARE: '0.1', LIMITS: workerVars.LIMITS, SCHEDULE_SECONDS: '86400' };
 
 export const requestVariants: readonly string[] = ['device by id', 'list of 20 with its total', 'status view'];

@@ -141,7 +141,6 @@ const benchmarks: Benchmark[] = [
   },
 ];
 
-/** Each benchmark has a rig of its own: a Worker that has served others before is another Worker. */
 async function runAll({ only, variant, ...options }: Options): Promise<BenchResult[]> {
   const results: BenchResult[] = [];
   for (const { name, measure } of benchmarks) {

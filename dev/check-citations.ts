@@ -49,7 +49,6 @@ function isInComment(path: string, text: string, index: number): boolean {
   return /\/\/|\/\*|^\s*\*/.test(text.slice(text.lastIndexOf('\n', index) + 1, index));
 }
 
-/** As GitHub makes them of headings. */
 function anchorsOf(path: string): string[] {
   const headings = matchesOf(read(path), /^#+ (.+)$/gm);
   return headings.map((heading) =>

@@ -8,7 +8,6 @@ import { findSettingProblems } from '../src/config.ts';
 
 export type Deployment = {
   configPath: string;
-  /** Of wrangler's environments; undefined is the one at the top of the file. */
   environment: string | undefined;
   /** A file as for `wrangler deploy --secrets-file`; without one secrets are taken to be right. */
   secretsFile: string | undefined;

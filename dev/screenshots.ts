@@ -25,7 +25,6 @@ const looks = {
 } as const;
 const productKey = 'wall-switch';
 const names = ['Hall', 'Garage door', 'Attic lamp', 'Boiler', 'Office PC', 'Porch', 'Cellar fan', 'Greenhouse vent'];
-/** Of the picture in the README. */
 const overviewHeight = 910;
 
 mkdirSync(folder, { recursive: true });

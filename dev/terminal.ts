@@ -26,7 +26,6 @@ export function warn(who: string, text: string): void {
   say(who, styleText('yellow', text));
 }
 
-/** Says why this process ends, and ends it. */
 export function fail(error: unknown): never {
   process.stderr.write(`${styleText('red', describeFailure(error), { stream: process.stderr })}\n`);
   process.exit(1);
@@ -35,7 +34,6 @@ export function fail(error: unknown): never {
 /** Stacks stay in the log file. */
 const leftOut = ['time', 'part', 'message', 'stack', 'requestId'];
 
-/** Shows a line of a part's JSON log that a person should see: a warning, an error, or what keeps a device from working. */
 export function showTrouble(part: string, line: string): void {
   const { level, event, ...fields } = parse(line);
   const device = describeDeviceTrouble(event, fields);
@@ -64,7 +62,6 @@ function describeDeviceTrouble(event: unknown, fields: Record<string, unknown>):
   return `${String(deviceId)}: login over WebSocket refused, ${why}`;
 }
 
-/** Nothing of a line that is text, or was cut off. */
 function parse(line: string): Record<string, unknown> {
   try {
     return line.startsWith('{') ? (JSON.parse(line) as Record<string, unknown>) : {};

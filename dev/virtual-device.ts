@@ -38,7 +38,6 @@ export type VirtualDeviceOptions = {
   serial: string;
   reportEveryMs?: number;
   hasWill?: boolean;
-  /** Over WebSocket to the Worker itself, instead of the address that the activation names. */
   isDirect?: boolean;
   onEvent?: (event: DeviceEvent) => void;
 };

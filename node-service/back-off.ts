@@ -9,7 +9,6 @@ export class BackOff {
     this.#limits = limits;
   }
 
-  /** Counts a failure and answers a random delay below a limit that doubles with each one. */
   nextDelayMs(): number {
     const { baseMs, capMs } = this.#limits;
     const limitMs = Math.min(capMs, baseMs * 2 ** Math.min(this.failures, 20));

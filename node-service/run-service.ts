@@ -3,7 +3,6 @@
 import { createLog, describeError, type Log, type LogOptions } from './log.ts';
 
 type Options<Config, Running> = {
-  /** As the log calls it, such as `gateway`. */
   noun: string;
   start: (config: Config, log: Log) => Promise<Running>;
   /** How long `stop` may take before the process ends all the same. */

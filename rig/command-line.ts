@@ -3,9 +3,7 @@
 import { parseArgs, type ParseArgsConfig } from 'node:util';
 
 type Command<Config extends ParseArgsConfig> = Config & {
-  /** As it is typed, e.g. `npm run watch`. */
   name: string;
-  /** What --help shows. */
   usage: string;
 };
 

@@ -6,7 +6,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-/** Names the folder that a whole run has for itself: its processes put theirs into it and need no guard of their own. */
 export const tempRootVariable = 'LATCHWORK_TEST_ROOT';
 const guardScript = fileURLToPath(new URL('temp-dir-guard.ts', import.meta.url));
 

@@ -2,7 +2,6 @@
 import { waitUntil } from 'cloudflare:workers';
 import { describeError, log } from './log.ts';
 
-/** For work that the request does not wait for: a failure is logged by name. */
 export function runInBackground(name: string, work: Promise<unknown>): void {
   waitUntil(
     work.catch((error: unknown) => {
@@ -11,7 +10,6 @@ export function runInBackground(name: string, work: Promise<unknown>): void {
   );
 }
 
-/** For work that the request waits for and that has to end when the client leaves, too: it frees what others wait for. */
 export function finishInBackground<T>(work: Promise<T>): Promise<T> {
   waitUntil(Promise.allSettled([work]));
   return work;

@@ -60,7 +60,6 @@ function secrets({ least = 1, most = 2, pattern = /^.{32,}$/s, problem = 'each s
   return optionalText.transform(partsOf).pipe(list);
 }
 
-/** Of machines that some deployments do without. */
 const machineSecrets = secrets({ least: 0 });
 
 const settingsSchema = z.object({
@@ -136,11 +135,8 @@ function toConfig(settings: z.output<typeof settingsSchema>) {
       return { kid: entry.slice(0, colon), secret: entry.slice(colon + 1) };
     }),
     bridgeSecrets: settings.BRIDGE_SECRETS,
-    /** Of the bridge at a broker that asks the Worker. */
     bridgeMqttPasswords: settings.BRIDGE_MQTT_PASSWORDS,
-    /** For passwords that wait in the database to be pushed to a broker; the first seals. */
     sealingSecrets: settings.SEALING_SECRETS,
-    /** For the codes in messaging passwords; the first certifies, every one verifies. */
     messagingSecrets: settings.MESSAGING_SECRETS,
     brokerHookSecrets: settings.BROKER_HOOK_SECRETS,
     /** A gateway with one of them is believed which address a device has. */
@@ -162,7 +158,6 @@ function toConfig(settings: z.output<typeof settingsSchema>) {
     },
     /** undefined: no password is reset by mail. */
     mail: mailUrl === '' ? undefined : { url: mailUrl, from: settings.MAIL_FROM, secret: settings.MAIL_SECRET },
-    /** Of the application's page that sets a password, with `{token}` in it. */
     passwordResetUrl: settings.PASSWORD_RESET_URL === '' ? undefined : settings.PASSWORD_RESET_URL,
     accessTokenSeconds: settings.ACCESS_TOKEN_SECONDS,
     relayShards: settings.RELAY_SHARDS,

@@ -10,7 +10,6 @@ export type Subscribers = {
   path: string;
   subProtocol: string | null;
   count: number;
-  /** Each is sent when the one before is answered. */
   hellos: Hello[];
 };
 /** To the thread: the payloads of the frames that each socket has to get. Back: when the last one had come, and problems. */

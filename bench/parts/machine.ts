@@ -32,7 +32,6 @@ export function describeMachine(): Machine {
   };
 }
 
-/** Of the last 1, 5 and 15 minutes: it shows other load on the machine. */
 export function readLoadAverage(): number[] {
   return loadavg().map((load) => Math.round(load * 100) / 100);
 }

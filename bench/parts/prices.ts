@@ -8,12 +8,10 @@ export const priceSources = [
 ];
 export const pricesReadOn = '2026-11-22';
 
-/** For one of each. */
 export const prices = {
   workerRequest: 0.3e-6,
   workerCpuMs: 0.02e-6,
   objectRequest: 0.15e-6,
-  /** With 128 MB an object, whatever it uses. */
   objectGigabyteSecond: 12.5e-6,
   objectRowRead: 0.001e-6,
   objectRowWritten: 1e-6,
@@ -22,5 +20,4 @@ export const prices = {
 };
 
 export const objectGigabytes = 0.128;
-/** So many messages that come in on a WebSocket are charged as one request. */
 export const messagesARequest = 20;

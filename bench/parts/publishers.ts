@@ -15,7 +15,6 @@ export type Line = {
   url: string;
   /** Sent first; the answer has to accept it. */
   connect: Uint8Array<ArrayBuffer>;
-  /** So many are handed over together: over WebSocket they are one frame. */
   packetsAWrite: number;
   /** Packets that may wait for their acknowledgement. */
   maxUnacknowledged: number;
@@ -28,7 +27,6 @@ export type PublisherData = { lines: Line[]; arrived: Int32Array<SharedArrayBuff
 export type Load = {
   bytes: Uint8Array<ArrayBuffer>;
   ends: Uint32Array<ArrayBuffer>;
-  /** Of the answer to each packet. */
   answerBytes: number;
 };
 
@@ -83,7 +81,6 @@ export class Publishers {
     }
   }
 
-  /** So many PINGREQ on each line, as fast as they are answered. */
   async ping(countEach: number): Promise<void> {
     const load = (): Load => ({
       bytes: new Uint8Array(countEach * 2).map((_, at) => (at % 2 === 0 ? 0xc0 : 0)),
@@ -98,7 +95,6 @@ export class Publishers {
     Atomics.add(this.#arrived, 0, 1);
   }
 
-  /** Sends the rest without waiting for arrivals, which will not come any more. */
   releaseAll(): void {
     Atomics.store(this.#arrived, 0, 2 ** 31 - 1);
   }

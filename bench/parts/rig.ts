@@ -7,7 +7,6 @@ import { RelayClient } from '../../rig/clients/relay-client.ts';
 import type { Neighbour } from '../../rig/worker/worker-process.ts';
 import { WorkerRig, workerVars } from '../../rig/worker/worker-rig.ts';
 
-/** Not the 200 that a socket may have: an application would open a second one before that. */
 const topicsPerSocket = 100;
 
 /** One device sends what thousands would. */
@@ -99,7 +98,6 @@ export class BenchRig {
   }
 }
 
-/** Of a service's own process, from now on. */
 export function showTroubleOf(part: string, { child }: Pick<ServiceProcess, 'child'>): void {
   for (const stream of [child.stdout, child.stderr]) {
     stream?.on('data', (chunk: Buffer) => {

@@ -43,7 +43,6 @@ export async function seedDevices(rig: WorkerRig, count: number): Promise<void> 
   await rig.startWorkerAgain();
 }
 
-/** So many of them, evenly spread. */
 export function readSeeded(rig: WorkerRig, count: number): SeededDevice[] {
   const database = new DatabaseSync(databaseFile(rig), { readOnly: true });
   try {

@@ -27,9 +27,7 @@ type TlsOptions = { ca?: Buffer; cert?: Buffer; key?: Buffer; servername?: strin
 const maxPacketBytes = 262_144;
 /** A device may send the messages of so many seconds at once, as it does after it was away. */
 const burstSeconds = 20;
-/** Of dead letters, for a human to read: years of single mistakes, or the last hours of a wrong firmware. */
 const deadLettersMaxBytes = 52_428_800;
-/** Of a message that fails by itself while others are taken: with the back-off of its device about a minute. */
 const maxTries = 10;
 
 const environmentSchema = z.object({
@@ -57,7 +55,6 @@ const environmentSchema = z.object({
   STANDBY_LOGIN_CHECK_SECONDS: wholeNumber(0, 86_400).default(300),
 });
 
-/** Answers either a whole configuration or every problem found, each a line that says what to do. */
 export function readConfig(environment: NodeJS.ProcessEnv): BridgeConfig | { problems: string[] } {
   const { given, data, problems } = readSettings(environmentSchema, environment, ['BRIDGE_SECRET', 'MQTT_PASSWORD']);
   if (given['MQTT_PASSWORD'] !== undefined && given['MQTT_USERNAME'] === undefined) {

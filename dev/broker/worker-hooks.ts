@@ -31,7 +31,6 @@ export class WorkerHooks {
     this.#options = options;
   }
 
-  /** Without an answer of the Worker nobody gets in. */
   async askLogin(request: LoginRequest): Promise<LoginAnswer> {
     try {
       const response = await this.#post('connect', request);

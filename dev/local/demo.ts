@@ -81,7 +81,6 @@ async function subscribe(apiUrl: string, { mqtt, topics }: Activation, signal: A
   }).active;
 }
 
-/** Shows transitions and commands; the report every 30 seconds shows as what the relay pushes. */
 function showDevice(event: DeviceEvent, startedAtMs: number): void {
   if (event.type === 'activated') {
     say('device', `activated as ${event.activation.deviceId} (${sinceMs(startedAtMs)} ms)`);

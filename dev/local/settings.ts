@@ -9,7 +9,6 @@ export type Settings = {
   ports: Record<keyof Ports | 'mqttTls', WantedPort>;
   stateDir: string;
   hasDemo: boolean;
-  /** Without one devices connect to the Worker itself, over WebSocket or through the gateway. */
   hasBroker: boolean;
   /** Set when the parts shall be reachable from the network under this name or address. */
   publicHost: string | undefined;

@@ -48,7 +48,6 @@ export class Supervisor {
     return this.#running.get(name)?.child.pid;
   }
 
-  /** Ends the parts one after the other, last started first, and whatever they leave behind. */
   async stop(): Promise<void> {
     this.#isStopping = true;
     for (const { child, exited } of [...this.#running.values()].reverse()) {
@@ -60,7 +59,6 @@ export class Supervisor {
     writeParts(this.#stateDir, {});
   }
 
-  /** At once; also called when this process ends for whatever reason. */
   killAll(): void {
     this.#isStopping = true;
     for (const { child } of this.#running.values()) if (child.pid !== undefined) killGroup(child.pid);
@@ -109,7 +107,6 @@ export class Supervisor {
   }
 }
 
-/** False when it ended before. */
 async function isReady({ child, exited }: Running): Promise<boolean> {
   const ready = once(child, 'message').then(() => true);
   return Promise.race([ready, exited.then(() => false)]);

@@ -85,7 +85,6 @@ function leaveEmpty(parameter: Parameter): void {
   parameter.description = [parameter.description, `Example: \`${text}\`.`].filter(Boolean).join(' ');
 }
 
-/** Where method and path alone make no good name. */
 const operationIds: Record<string, string> = {
   'get /api/v1/users/me': 'readAccount',
   'put /api/v1/users/password': 'changePassword',

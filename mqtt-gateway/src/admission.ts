@@ -8,7 +8,6 @@ export type Overrun = 'connections' | 'unauthenticated_per_address';
 export type Place = {
   /** The Worker has answered: the connection counts no longer as unauthenticated. */
   authenticate: () => void;
-  /** May be called more than once. */
   leave: () => void;
 };
 

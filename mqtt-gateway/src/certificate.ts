@@ -28,7 +28,6 @@ export function readCertificate(files: CertificateFiles): Certificate {
 export class CurrentCertificate {
   readonly #files: CertificateFiles;
   readonly #log: Log;
-  /** For the next connection; open ones keep theirs. */
   current: Certificate;
   #lastProblem: string | undefined;
   #timer: NodeJS.Timeout;

@@ -14,7 +14,6 @@ import { readCertificate } from './certificate.ts';
 
 export type GatewayConfig = ReturnType<typeof toConfig>;
 
-/** A port; null where the gateway does not listen. */
 const listening = z.union([z.literal('off').transform(() => null), wholeNumber(1, 65_535)], {
   error: 'must be a port from 1 to 65535, or off',
 });
@@ -42,7 +41,6 @@ const environmentSchema = z.object({
   DRAIN_SECONDS: wholeNumber(0, 300).default(5),
 });
 
-/** Answers either a whole configuration or every problem found, each a line that says what to do. */
 export function readConfig(environment: NodeJS.ProcessEnv): GatewayConfig | { problems: string[] } {
   const { given, data, problems } = readSettings(environmentSchema, environment, ['GATEWAY_SECRET']);
   const { TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile, MQTT_TLS_PORT: tlsPort } = given;

@@ -17,7 +17,6 @@ export type Opening =
 export class OpeningReader {
   readonly #reader = new PacketReader();
 
-  /** Undefined while more bytes are needed. */
   push(chunk: Uint8Array): Opening | undefined {
     this.#reader.push(chunk);
     const raw = this.#reader.next(maxConnectBytes);

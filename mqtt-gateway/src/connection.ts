@@ -30,14 +30,12 @@ export type ConnectionOptions = {
   onDown: (bytes: number) => void;
   /** Why the Worker did not open the WebSocket: its HTTP status, or what broke. */
   onRefused: (reason: number | Error) => void;
-  /** Both sides are closed. */
   onEnd: (by: EndedBy) => void;
 };
 
 /** What may wait for the Worker before the device is read no further, and at what rest it is read again. */
 const maxWaitingBytes = 64 * 1024;
 const resumeBytes = 16 * 1024;
-/** For what was sent before the end; then the connection is cut. */
 const closeWithinMs = 5_000;
 const pingEveryMs = 30_000;
 
@@ -58,7 +56,6 @@ export class Connection {
   #hasEnded = false;
   #cutTimer: NodeJS.Timeout | undefined;
   #movedAtMs = Date.now();
-  /** Since when the device has taken nothing of what waits for it. */
   #unreadSinceMs: number | undefined;
   #pingedAtMs = Date.now();
   #isPongMissing = false;
@@ -84,7 +81,6 @@ export class Connection {
     });
   }
 
-  /** Called every few seconds; one timer for all connections. */
   look(nowMs: number): void {
     const { idleMs, unreadMs } = this.#options.limits;
     if (nowMs - this.#movedAtMs > idleMs) this.cut('idle');
@@ -99,7 +95,6 @@ export class Connection {
     else this.#closeWorker('drained', 1012);
   }
 
-  /** Ends both sides at once. */
   cut(by: EndedBy): void {
     this.#endedBy ??= by;
     this.#worker?.terminate();
@@ -130,7 +125,6 @@ export class Connection {
     }
   }
 
-  /** Ends the connection before a session has begun, with CONNACK if there is a CONNECT to answer. */
   #turnAway(by: EndedBy, refusal?: ConnectRefusal): void {
     this.#endedBy ??= by;
     if (refusal !== undefined && this.#device.writable) this.#device.write(connackOf(this.#level, refusal));

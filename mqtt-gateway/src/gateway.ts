@@ -21,7 +21,6 @@ type WorkerState = 'unknown' | 'connected' | 'secret_refused' | 'unavailable';
 
 const lookEveryMs = 1_000;
 const maxFrameBytes = 1024 * 1024;
-/** Of lines about connections, a kind at a time. */
 const logEveryMs = 10_000;
 
 export class Gateway {
@@ -73,7 +72,6 @@ export class Gateway {
     return gateway;
   }
 
-  /** Takes no more connections and ends the open ones, evenly over the time to drain, so that others can take them. */
   async stop(): Promise<void> {
     this.#isLeaving = true;
     for (const server of this.#servers) server.close();

@@ -50,7 +50,6 @@ export class Mosquitto {
     return broker;
   }
 
-  /** Its configuration and data. */
   get dir(): string {
     return dirname(this.#configFile);
   }
@@ -68,7 +67,6 @@ export class Mosquitto {
     await untilListening(this.port);
   }
 
-  /** With SIGTERM it writes its sessions to the disk; with SIGKILL it does not. */
   async stop(signal: 'SIGTERM' | 'SIGKILL' = 'SIGTERM'): Promise<void> {
     const child = this.#process;
     this.#process = undefined;

@@ -56,7 +56,6 @@ export class Browser {
     return this.openIn(context, path);
   }
 
-  /** Another tab of the same visitor. */
   async openIn(context: BrowserContext, path = '/'): Promise<Page> {
     const page = await context.newPage();
     page.on('console', (message) => {

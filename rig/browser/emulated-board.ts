@@ -7,7 +7,6 @@ import { VirtualDevice } from '../../dev/virtual-device.ts';
 type Behaviour = {
   productKey: string;
   serial: string;
-  /** Of the only network that there is. */
   wifiPassword: string;
   /** What the person does with the browser's list; `nothing`: it never shows anything, as with an adapter that is off. */
   choice?: 'chosen' | 'cancelled' | 'nothing' | 'no_adapter';
@@ -20,7 +19,6 @@ const bytesAtOnce = 20;
 
 export class EmulatedBoard {
   readonly behaviour: Behaviour;
-  /** As it was written over the air. */
   readonly written: string[] = [];
   /** What kept it from going on. */
   failure: unknown = null;
@@ -31,7 +29,6 @@ export class EmulatedBoard {
     this.behaviour = behaviour;
   }
 
-  /** For `prepare` of a visitor. */
   readonly install = async (context: BrowserContext): Promise<void> => {
     await context.exposeBinding('boardIsChosen', ({ page }) => {
       this.#page = page;

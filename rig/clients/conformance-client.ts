@@ -29,7 +29,6 @@ export type AskOptions = {
   body?: unknown;
 };
 
-/** Asks below `/api/v1`, or anywhere where the path says so, and checks the answer against the reference. */
 export async function ask(method: string, path: string, { headers = {}, body }: AskOptions = {}): Promise<Answer> {
   const below = path.startsWith('/api/') || path === '/health' ? path : `/api/v1${path}`;
   const response = await fetch(`${service.url}${below}`, {
@@ -102,7 +101,6 @@ export function connectDevice(device: Activation): Promise<MqttTestClient> {
   return MqttTestClient.ofDevice(mqttUrlOf(device), device);
 }
 
-/** Where a device connects. */
 export function mqttUrlOf({ deviceId }: Pick<Activation, 'deviceId'>): string {
   return service.mqttUrl.replace('{deviceId}', deviceId);
 }

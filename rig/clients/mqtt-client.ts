@@ -125,7 +125,6 @@ async function connectAsync(url: string, options: IClientOptions): Promise<MqttC
   return client;
 }
 
-/** Without Nagle's delay, which would add 40 ms to a message that follows another one. */
 export function sendWithoutDelay(client: MqttClient): void {
   (client.stream as { setNoDelay?: (on: boolean) => void }).setNoDelay?.(true);
 }

@@ -8,9 +8,7 @@ export type RelayLogin = { token: string } | { username: string; password: strin
 
 export type RelayOptions = {
   socket?: ClientOptions;
-  /** Called with every frame, before anything else looks at it. */
   onFrame?: (frame: Frame, isBinary: boolean) => void;
-  /** Called with the text of each push in place of parsing and keeping it. */
   onPushText?: (text: string) => void;
 };
 
@@ -120,7 +118,6 @@ export class RelayClient {
     this.#socket.resume();
   }
 
-  /** Without a close frame. */
   terminate(): void {
     this.#socket.terminate();
   }

@@ -12,7 +12,6 @@ export function connectBytesOf({ password, ...names }: Login): Buffer {
   return generate({ cmd: 'connect', ...session, ...names, password: Buffer.from(password) });
 }
 
-/** As a gateway needs it to know where to go. */
 export const connectBytes = connectBytesOf({
   ...{ clientId: 'switch&dev_00000000', username: 'switch&dev_00000000', password: 'tk_x' },
 });

@@ -51,7 +51,6 @@ export class TcpProxy extends LoopbackServer {
     this.#destroyAll();
   }
 
-  /** Ends every connection with last bytes for the client that the server did not send. */
   endClientsWith(bytes: Uint8Array): void {
     for (const client of this.#clients) client.end(bytes);
   }

@@ -6,7 +6,6 @@ import { createSchemaCheck, resolve, type JsonSchema } from './json-schema.ts';
 import { listOperations, type OpenApiDocument, type Operation } from './openapi-document.ts';
 
 export type HostileRequest = {
-  /** Its method and path pattern, so that a report stays short. */
   operation: string;
   /** Path and query. */
   url: string;
@@ -102,7 +101,6 @@ function fill(path: string, names: string[], values: string[]): string {
   return names.reduce((text, name, index) => text.replace(`{${name}}`, () => encode(values[index] ?? '')), path);
 }
 
-/** As a careless client would: some of what should be encoded is not. */
 function encode(text: string): string {
   return encodeURIComponent(text.toWellFormed()).replaceAll('%25', '%').slice(0, 2_000);
 }

@@ -16,7 +16,6 @@ type Parameter = {
 
 export type Operation = {
   method: string;
-  /** With its parameters as `{name}`. */
   path: string;
   operationId?: string;
   summary?: string;

@@ -32,7 +32,6 @@ export class GatewayInside {
     return new GatewayInside(gateway, port, healthPort);
   }
 
-  /** In Prometheus' text format. */
   async readMetrics(): Promise<string> {
     return (await fetch(`http://127.0.0.1:${this.#healthPort}/metrics`)).text();
   }

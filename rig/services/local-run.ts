@@ -23,7 +23,6 @@ const portNames = [
 
 export type LocalPlace = { stateDir: string; ports: Record<(typeof portNames)[number], string> };
 
-/** All ports are chosen: two runs that look for the next free one at the same time find the same. */
 export async function chooseLocalPlace(): Promise<LocalPlace> {
   const ports = new Map<string, string>();
   for (const name of portNames) ports.set(name, String(await findFreePort()));

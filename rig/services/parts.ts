@@ -23,7 +23,6 @@ export type Place = {
   stateDir: string;
   bindHost: string;
   shownHost: string;
-  /** Without one the gateway listens in its place. */
   hasBroker: boolean;
   ports: Ports;
   /** Where devices may connect with TLS as well. */

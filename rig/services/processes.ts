@@ -11,12 +11,10 @@ const root = fileURLToPath(new URL('../..', import.meta.url));
 const readyWithinMs = 60_000;
 
 export const bridgeSecret = 'a-bridge-secret-of-at-least-32-characters';
-/** Its password at the broker. */
 export const bridgePassword = 'an-mqtt-password-of-at-least-32-characters';
 /** MQTT user name, and client id where a test gives it one. */
 export const bridgeName = 'latchwork-bridge';
 export const gatewaySecret = 'a-gateway-secret-of-at-least-32-characters';
-/** For tests and benchmarks whose devices send as much as they can. */
 export const unlimitedDevices = { DEVICE_MESSAGES_PER_SECOND: '1000000' };
 
 const scripts = {
@@ -42,7 +40,6 @@ export function spawnService(service: keyof typeof scripts, { env, detached = fa
 export class ServiceProcess {
   readonly changes = new Changes();
   readonly lines: LogLine[] = [];
-  /** What it told its parent. */
   readonly states: Record<string, unknown>[] = [];
   stderr = '';
   readonly child: ChildProcess;
@@ -97,7 +94,6 @@ export class ServiceProcess {
     return this.untilExit();
   }
 
-  /** For the message of a failure. */
   get lastWords(): string {
     return `its last lines are ${JSON.stringify(this.lines.slice(-6))} ${this.stderr}`;
   }
@@ -112,7 +108,6 @@ export class BridgeProcess extends ServiceProcess {
     super('bridge', { env: { LOG_LEVEL: 'debug', ...environment } });
   }
 
-  /** By what it last reported of itself. */
   get isBrokerConnected(): boolean {
     return this.states.at(-1)?.['broker'] === 'connected';
   }
@@ -203,7 +198,6 @@ export class GatewayProcess extends ServiceProcess {
     return { status: answer.status, text: await answer.text() };
   }
 
-  /** The sum over all labels. */
   async metric(name: string): Promise<number> {
     const { text } = await this.ask('/metrics');
     const lines = text.split('\n').filter((line) => new RegExp(`^${name}[ {]`).test(line));

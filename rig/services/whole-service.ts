@@ -52,7 +52,6 @@ export class WholeService<Entry extends ServiceProcess = LocalBroker> {
     return `${this.rig.url.replace(/^http/, 'ws')}/mqtt`;
   }
 
-  /** Another process at the same ports, after the first one was killed. */
   async restartEntry(): Promise<void> {
     this.entry = await this.#startEntry();
   }

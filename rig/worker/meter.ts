@@ -3,7 +3,6 @@ import { fileURLToPath } from 'node:url';
 import type { Activation } from '../clients/accounts.ts';
 import { hookSecret } from './worker-rig.ts';
 
-/** For `frontModule`. */
 export const meteredFront = fileURLToPath(new URL('metered-front.js', import.meta.url));
 
 /** What is charged by name; a name that is missing is 0. */
@@ -22,7 +21,6 @@ export async function advanceClock(workerUrl: string, byMs: number): Promise<voi
   await post(`${workerUrl}/meter?advanceMs=${byMs}`);
 }
 
-/** As EMQX tells it: a session of the device began. */
 export async function reportConnected(workerUrl: string, { mqtt: { clientId, username } }: Activation): Promise<void> {
   const response = await fetch(`${workerUrl}/hooks/emqx/events`, {
     method: 'POST',

@@ -40,7 +40,6 @@ export type WorkerOptions = {
 /** What the built Worker is compared with: it shares workerd and the database, and has objects of its own. */
 export type Neighbour = {
   name: string;
-  /** A bundled module. */
   modulePath: string;
   port: number;
   /** Classes of its objects by the binding. */
@@ -52,7 +51,6 @@ const root = fileURLToPath(new URL('../..', import.meta.url));
 const assetsName = 'latchwork-assets';
 /** A job that takes longer is given up by this process; workerd goes on with it. */
 const scheduleTimeoutMs = 60_000;
-/** Every minute in production (wrangler.toml, triggers). */
 const scheduleEveryMs = Number(process.env['SCHEDULE_SECONDS'] ?? 60) * 1000;
 const moduleTypes = {
   '.wasm': 'CompiledWasm',

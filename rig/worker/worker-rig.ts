@@ -105,7 +105,6 @@ export class WorkerRig {
     return `mqtt://127.0.0.1:${this.mqttPort}`;
   }
 
-  /** Of the Worker's process group. */
   get pid(): number {
     return this.#worker?.pid ?? 0;
   }
@@ -186,7 +185,6 @@ export class WorkerRig {
     this.#worker = await this.#startWorker();
   }
 
-  /** Its sockets belong to the system: it takes connections and answers nothing. */
   freezeWorker(): void {
     this.#isFrozen = true;
     process.kill(-this.pid, 'SIGSTOP');

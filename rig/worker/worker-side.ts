@@ -38,15 +38,12 @@ export type Batch = {
 };
 
 export type Faults = {
-  /** Answers this status instead of taking the batch. */
   status: number | null;
   retryAfter: string | null;
   /** Takes the request and never answers. */
   isHanging: boolean;
   delayMs: number;
-  /** Takes the batch and cuts the connection instead of answering. */
   dropsAnswers: boolean;
-  /** Answers 200 with something that is no answer of the protocol. */
   answersNonsense: boolean;
   maxItems: number;
   /** What a whole batch with such a message in it is answered. */
@@ -69,7 +66,6 @@ const noFaults: Faults = {
 export class WorkerSide extends LoopbackServer {
   readonly changes = new Changes();
   faults: Faults = { ...noFaults };
-  /** Every batch that was taken, and every request that came, taken or not. */
   readonly batches: Batch[] = [];
   requests = 0;
   /** How many messages the bridge dropped, by topic, as it said. */

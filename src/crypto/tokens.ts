@@ -39,7 +39,6 @@ export async function signAccessToken(config: TokenConfig, userId: number, sessi
 const verifiedByKeys = new WeakMap<TokenConfig['signingKeys'], Map<string, AccessToken>>();
 const maxVerified = 1_000;
 
-/** Reads no storage: a session that was ended is noticed when the token expires. */
 export async function verifyAccessToken(config: TokenConfig, token: string): Promise<Outcome<AccessToken>> {
   const verified = verifiedByKeys.get(config.signingKeys) ?? new Map<string, AccessToken>();
   verifiedByKeys.set(config.signingKeys, verified);

@@ -14,7 +14,6 @@ export function insertSelect<Table extends SQLiteTable>(table: Table, row: Row<T
   return sql`insert into ${table} (${sql.join(names, sql`, `)}) select ${sql.join(values, sql`, `)}`;
 }
 
-/** For `do update set`: every column of `row` but those that are kept. */
 export function takeExcluded<Table extends SQLiteTable>(
   table: Table,
   row: Row<Table>,

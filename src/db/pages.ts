@@ -29,7 +29,6 @@ export async function readPage<Query extends SQLiteSelect>(
   return readBatch(db, total, rows.limit(page.size).offset(offsetOf(page)));
 }
 
-/** For long lists, newest first by `time`, then by `id`: the index alone finds the first row of the page. */
 export async function readPageByIndex<Query extends SQLiteSelect>(
   db: Database,
   total: Total,

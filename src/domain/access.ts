@@ -8,11 +8,9 @@ export type Role = (typeof roles)[number];
 
 export type MemberRole = (typeof memberRoles)[number];
 
-/** Of an API key; one that fits is enough. */
 export const scopes = keyScopes;
 export type Scope = (typeof scopes)[number];
 
-/** Without scopes: the user in person, with a bearer token. */
 type Rule = { what: string; roles: readonly Role[]; scopes: readonly Scope[] };
 
 const everyMember = ['owner', 'operator', 'viewer'] as const;
@@ -41,7 +39,6 @@ export const deviceActions = {
 } as const satisfies Record<string, Rule>;
 export type DeviceAction = keyof typeof deviceActions;
 
-/** On what belongs to one account: its owner alone, whatever the role. */
 export const accountActions = {
   readAccount: { what: 'read the own account', scopes: ['read', 'control', 'manage'] },
   readProducts: { what: 'list and read the own products', scopes: ['read'] },
@@ -112,7 +109,7 @@ export function refusalOf(
   return refusalOfKey(actor, action, productKey);
 }
 
-export function refusalOfKey(actor: Actor, action: Action, productKey: string | undefined): Refusal | undefined {
+function refusalOfKey(actor: Actor, action: Action, productKey: string | undefined): Refusal | undefined {
   if (actor.productKey !== null && productKey !== undefined && actor.productKey !== productKey) {
     return { kind: 'key_lacks_right', lacks: 'product', action };
   }

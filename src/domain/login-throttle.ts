@@ -32,7 +32,6 @@ export function attemptOpensAt(
   return Math.max(ownOpensAtMs, commonKeyOpensAt(counts.common));
 }
 
-/** Counts a failed attempt. `count` adds one and answers the count before, in one step. */
 export async function countFailedAttempt(
   count: (name: ThrottleKeyName) => Promise<FailureCount>,
   isKnownDevice: boolean,

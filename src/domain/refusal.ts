@@ -59,7 +59,6 @@ export type Refusal =
   | { kind: 'unknown_product_key'; productKey: string }
   | { kind: 'not_owner'; of: 'product' | 'device' | 'api_key' | 'claim_token'; id: string }
   | { kind: 'is_owner'; deviceId: string }
-  /** By domain/access.ts: the caller's role on the device does not include the action. */
   | { kind: 'role_lacks_right'; role: string; action: string; id: string }
   /** The API key has not the scope, or is for another product. */
   | { kind: 'key_lacks_right'; lacks: 'scope' | 'product'; action: string }
@@ -144,7 +143,6 @@ export function wireErrorOf(refusal: Refusal): WireError {
 
 const forbidden: WireError = { message: 'forbidden' };
 
-/** Of refusals whose data is for the log alone. */
 const wireErrors = {
   is_owner: { message: 'invalid_request', detail: 'the device is your own' },
   body_not_received: { message: 'invalid_request', detail: 'body: not received whole' },
@@ -183,7 +181,6 @@ export function loginRefusalReasonOf(refusal: Refusal): LoginRefusalReason | und
 
 const tooManySockets: WireError = { message: 'too_many_requests', retryAfterSeconds: 10 };
 
-/** By the name of the limit. */
 function wireErrorsOfLimits(max: number) {
   const tooLarge: WireError = { message: 'invalid_request', detail: `body: larger than ${max / 1024} KiB` };
   return {

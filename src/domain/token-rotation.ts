@@ -22,7 +22,6 @@ export function judgeToken(
   return isRecent ? { kind: 'repeated', salts: later.map(({ salt }) => salt) } : { kind: 'reused' };
 }
 
-/** What is still needed with a further one. */
 export function addRotation(rotations: readonly Rotation[], added: Rotation): Rotation[] {
   return [...rotations.filter(({ atMs }) => added.atMs - atMs <= graceMs), added].slice(-maxRotations);
 }

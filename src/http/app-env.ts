@@ -15,9 +15,7 @@ export type AppEnv = {
     caller: Caller;
     /** Why the request was refused, for its log line (request-log.ts). */
     refusal: Refusal | undefined;
-    /** Of a device behind a gateway (client-address.ts). */
     deviceAddress: string | undefined;
-    /** The body came as CSV. */
     isCsv: boolean | undefined;
   };
 };

@@ -10,7 +10,6 @@ import type { AppEnv } from './app-env.ts';
 /** A batch of the bridge and a hook have to come in this time, too. */
 const bodySeconds = 10;
 
-/** For every route behind it. Bodies above the limit are refused. */
 export function readBody(limit: Limit) {
   return createMiddleware<AppEnv>(async (c, next) => {
     // No route reads a body here, and a Request of these methods cannot carry one.

@@ -23,7 +23,6 @@ const stepSize = 10;
 const patienceMs = 5_000;
 const firstBackOffMs = 10_000;
 const maxBackOffMs = 3_600_000;
-/** With more failures the devices are not the cause: delivery stops until some of them answer. */
 const maxFailed = 1_000;
 
 type Failed = { device_id: string; attempts: number };
@@ -108,7 +107,6 @@ export class ProductPropagator extends DurableObject<Env> {
     await this.#tellAll(due, facts);
   }
 
-  /** So many a second that others are served meanwhile. No step waits for the one before: a device that hangs holds up none. */
   async #tellAll(devices: readonly Failed[], facts: ProductFacts): Promise<void> {
     const { productDevicesPerSecond: perSecond } = readConfig(this.env).limits;
     const stepMs = (stepSize * 1000) / perSecond;
@@ -136,7 +134,6 @@ export class ProductPropagator extends DurableObject<Env> {
     for (const { device_id } of answered) sql.exec('DELETE FROM failed WHERE device_id = ?', device_id);
   }
 
-  /** A deleted device answers as well. */
   async #tell(deviceId: string, facts: ProductFacts): Promise<boolean> {
     const called = callDevice(this.env, deviceId, 'changeProduct', 'idempotent', async (device) => {
       await device.changeProduct(facts);

@@ -21,7 +21,6 @@ export class ProjectionWriter extends DurableObject<Env> {
   /** When the last device that found no place was told to come again. */
   #lastTurnMs = 0;
 
-  /** Answers when D1 has it, or, where too many wait already, when it is this device's turn. */
   write(deviceId: string, projection: Projection): Promise<ProjectionOutcome> {
     const { projectionsPerSecond } = readConfig(this.env).limits;
     if (this.#waiting.length >= maxWaiting) {

@@ -6,7 +6,6 @@ import { rememberNewest } from '../domain/newest.ts';
 import { RefusedError } from '../domain/refusal.ts';
 
 export type QueueSizes = {
-  /** Of known clients, and as many of strangers. */
   waiting: number;
   /** Strangers of one address: a flood from there leaves room for others. */
   waitingPerAddress: number;

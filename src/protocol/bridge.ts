@@ -31,7 +31,6 @@ export const uplinkFilters = [
   '/sys/+/+/status',
 ] as const;
 
-/** Names a spool: letters, digits, `.`, `_`, `-`. A new spool needs a new name, because `seq` starts again with it. */
 const spoolIdSchema = z.string().regex(/^[A-Za-z0-9._-]{1,80}$/);
 
 /** `seq`: the spool's number, the same at every retry. `receivedAtMs`: the bridge's clock. */
@@ -43,9 +42,7 @@ export const uplinkItemSchema = z.object({
   payloadBase64: z.string().optional(),
   /** MQTT DUP as the broker sent it: this delivery may be a repetition of an earlier one. */
   dup: z.literal(true).optional(),
-  /** With `dup`: the `seq` under which this spool had the same delivery (topic, payload, packet id, session). */
   redeliveryOf: z.int().positive().optional(),
-  /** With `dup`: nobody else read from the broker session. Without `redeliveryOf` this delivery is new. */
   soleReader: z.literal(true).optional(),
   retain: z.boolean().optional(),
   receivedAtMs: z.int().nonnegative(),
@@ -64,7 +61,6 @@ export const uplinkBatchSchema = z.object({
   items: z.array(z.unknown()).min(1).max(maxBatchItems),
 });
 
-/** Of a `rejected` message that is to be forgotten, not kept: its device sends too many. */
 export const droppedReason = 'too_many_messages';
 
 /** `accepted`: in effect. `rejected`: never will be. `retry`: send it and later items of the device again. */
@@ -139,7 +135,6 @@ export const bridgeFrameSchema = z.discriminatedUnion('type', [
     type: z.literal('published'),
     id: z.string(),
     hasSubscribers: z.boolean().nullable(),
-    /** Only where the publish asked for a reply: the message that came, absent where none came in time. */
     reply: z.string().max(maxReplyLength).optional(),
   }),
   /**

@@ -1,6 +1,5 @@
 // What the MQTT gateway tells the Worker when it opens a device's WebSocket. The Worker believes it only with one of
 // `GATEWAY_SECRETS` as bearer token.
 
-/** The address of the device's own connection. */
 export const deviceAddressHeader = 'Latchwork-Device-Address';
 export const mqttSubprotocol = 'mqtt';

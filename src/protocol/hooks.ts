@@ -18,7 +18,6 @@ export const emqxAuthzSchema = z.object({
   username: nameSchema,
   topic: topicSchema,
   action: z.enum(['publish', 'subscribe']),
-  /** As text from a body template. What says neither yes nor no counts as no: some versions leave the placeholder in. */
   retain: z
     .unknown()
     .optional()
@@ -33,7 +32,6 @@ export const emqxEventSchema = z.discriminatedUnion('event', [
   z.object({
     event: z.literal('client.disconnected'),
     clientid: nameSchema,
-    /** Not every version says which session ended: then the template's placeholder arrives as some other text. */
     connected_at: z.union([timeSchema, z.unknown().transform(() => undefined)]).optional(),
     disconnected_at: timeSchema,
     reason: z.string().max(256).default('unknown'),

@@ -9,7 +9,6 @@ const topicSchema = z.string().max(256);
 export const relayRequestSchemas = {
   deviceAuth: z.object({ action: z.literal('auth'), username: z.string().max(256), password: z.string().max(256) }),
   userAuth: z.object({ action: z.literal('auth'), token: z.string().max(4096) }),
-  /** Both parts of an API key; either way round, as over HTTP. */
   keyAuth: z.object({ action: z.literal('auth'), apiKey: z.string().max(256), apiSecret: z.string().max(256) }),
   subscribe: z.object({
     action: z.literal('subscribe'),

@@ -9,7 +9,6 @@ import type { BridgeProcess } from '../../rig/services/processes.ts';
 import { BridgeRig } from '../../rig/services/bridge-rig.ts';
 import { Mosquitto, mosquittoMissing } from '../../rig/brokers/mosquitto.ts';
 
-/** Of util-linux. */
 const hasPrlimit = spawnSync('prlimit', ['--version']).status === 0;
 
 describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {

@@ -57,7 +57,7 @@ describe('auth and subscribe', () => {
     const { username } = device.mqtt;
     const wrong = { action: 'auth', username, password: 'tk_wrong' };
     expect(await relay.ask(wrong)).toEqual(refusal('auth', 401, 'invalid_password'));
-    expect(await relay.ask({ ...wrong, username: 'x&dev_00000000' })).toEqual(refusal('auth', 401, 'device_not_found'));
+    expect(await relay.ask({ ...wrong, username: 'x&dev_00000000' })).toEqual(refusal('auth', 401, 'invalid_password'));
     expect(await relay.ask({ ...wrong, password: device.deviceSecret })).toMatchObject({ code: 401 });
     expect(await relay.untilClosed()).toMatchObject({ code: 1008 });
   });

@@ -17,7 +17,6 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'a session in the con
   });
 
   const isLive = (page: Page) => page.getByRole('status').filter({ hasText: 'Live' }).waitFor();
-  /** Each tab reads it at its start, and finds that the token ends now. */
   const letTokenEnd = (page: Page) =>
     page.evaluate(`{
       const kept = JSON.parse(localStorage.getItem('latchwork.tokens'));

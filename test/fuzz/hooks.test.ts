@@ -111,7 +111,6 @@ function inputFor(hook: Hook): fc.Arbitrary<Input> {
   }));
 }
 
-/** Names and topics of a device that exists, so that inputs get past the first look. The password stays wrong. */
 function withDevice(schema: JsonSchema): JsonSchema {
   const name = messagingName(device);
   const examples: Record<string, unknown> = {

@@ -15,7 +15,6 @@ type Activation = { deviceId: string; deviceSecret: string; mqtt: { username: st
 type Attempt = { what: string; run: () => Promise<string | undefined> };
 
 const plan = planFuzzing(0.15, 100);
-/** For each way in which the device is connected. */
 const attemptsOfWay = plan.inputs / 2;
 const deviceSN = 'SN-1';
 let productKey: string;
@@ -150,7 +149,6 @@ const request = fc
     };
   });
 
-/** As a broker, or a relay shard, asks the device's object: with right names and guessed passwords. */
 const login = fc.record({ secret, relayShard: fc.constantFrom(undefined, 'relay-0') }).map((given): Attempt => {
   return {
     what: 'login',

@@ -49,7 +49,6 @@ async function openClient({ port }: { port: number }, isConnectSent = false): Pr
   return client;
 }
 
-/** As the Worker does with a good CONNECT. */
 function answerAll(): void {
   worker.onOpen = ({ socket }) => socket.once('message', () => socket.send(Buffer.from('answer')));
 }

@@ -17,7 +17,6 @@ afterEach(async () => {
   await service.stop();
 });
 
-/** As firmware does: it tries again for as long as it takes. */
 function startDevice({ mqtt: login }: Activation): MqttClient {
   const client = mqtt.connect(service.rig.mqttUrl, {
     ...{ username: login.username, password: login.password, clientId: login.clientId },

@@ -18,7 +18,6 @@ export type Job = {
   serial: string;
   /** Where a device connects, unless that is the address that its activation names. */
   urlOf?: (device: Activation) => string;
-  /** Of each of its clients. */
   options?: IClientOptions;
 };
 

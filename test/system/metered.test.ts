@@ -20,7 +20,6 @@ import {
 } from '../../rig/worker/meter.ts';
 import { WorkerRig } from '../../rig/worker/worker-rig.ts';
 
-/** Of what is uploaded. */
 const maxBundleBytes = 400 * 1024;
 const minuteMs = 60_000;
 const untilQuietMs = 600;

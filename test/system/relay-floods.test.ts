@@ -52,7 +52,6 @@ async function report({ topics }: Activation, count: number): Promise<void> {
   await response.body?.cancel();
 }
 
-/** Of the process that runs the Worker. */
 function workerdMebibytes(): number {
   for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
     const stat = readIfThere(`/proc/${pid}/stat`);

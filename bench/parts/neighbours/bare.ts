@@ -7,7 +7,6 @@ type Statement = { sql: string; params: unknown[] };
 type BareEnv = {
   DB: D1Database;
   OBJECT: DurableObjectNamespace<BareObject>;
-  /** As the service sends them: of one device, and of a list. */
   STATEMENTS: string;
 };
 

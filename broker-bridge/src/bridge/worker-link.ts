@@ -22,7 +22,6 @@ type LinkOptions = {
   workerUrl: string;
   secret: string;
   bridgeId: string;
-  /** Another one after a restart, because the new process does not know what the old one has published. */
   instanceId: string;
   spoolId: string;
   /** Digest of the MQTT client id. Other bridges of the system must have the same. */
@@ -105,7 +104,6 @@ export class WorkerLink {
     return this.#clock.nowMs(Date.now());
   }
 
-  /** Of the way to the Worker and back, without what either side does; null before it was measured. */
   get roundTripMs(): number | null {
     return this.#clock.roundTripMs;
   }

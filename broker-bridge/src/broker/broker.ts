@@ -20,7 +20,6 @@ export type BrokerEvents = {
   onMessage: (connection: MqttConnection, message: IncomingMessage, proceed: () => void) => void;
   onConnectedChange: (isConnected: boolean) => void;
   onRetry: () => void;
-  /** Another client has our session now, or may have been given it while this process was suspended. */
   onTakenOver: () => void;
 };
 
@@ -72,7 +71,6 @@ export class Broker {
     return this.connection !== null && this.connection.unanswered < this.connection.maxUnanswered;
   }
 
-  /** Connects, and reconnects until `stop`. `resumes`: no other bridge was active since this one was. */
   start(resumes: boolean): void {
     if (this.#isWanted) return;
     this.#isWanted = true;

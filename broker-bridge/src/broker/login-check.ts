@@ -13,7 +13,6 @@ type Attempt = { state: LoginState; cause: string; refusedCode: number | null };
 type Options = {
   /** 0: never. */
   everyMs: number;
-  /** Of an account that stands for the bridge's, where that is bound to one client id; its own is its name. */
   username: string | undefined;
 };
 
@@ -25,7 +24,6 @@ export class LoginCheck {
   readonly #log: Log;
   state: LoginState = 'unknown';
   #timer: NodeJS.Timeout | undefined;
-  /** Another one after each `stop`: what an attempt from before finds counts for nothing. */
   #run: symbol | undefined;
 
   constructor(config: MqttConfig, options: Options, log: Log) {

@@ -112,7 +112,6 @@ export class MqttConnection {
     if (this.#acks.length === 1) queueMicrotask(() => this.#writeAcks());
   }
 
-  /** Sends at once or not at all; resolves when the broker has answered or the connection has ended. */
   async publish(
     topic: string,
     payload: string,
@@ -148,12 +147,10 @@ export class MqttConnection {
     });
   }
 
-  /** Cuts the connection if the broker has sent nothing since `atMs`, when a publish went out that is still unanswered. */
   cutIfInactiveSince(atMs: number): void {
     if (this.#lastPacketAtMs < atMs) this.cut('the broker does not answer');
   }
 
-  /** Sends DISCONNECT, which keeps the broker session; resolves when the connection is closed. */
   async end(): Promise<void> {
     if (this.#hasEnded) return;
     this.#end.cause = 'ended by this bridge';
@@ -169,7 +166,6 @@ export class MqttConnection {
     clearTimeout(timer);
   }
 
-  /** Cuts the connection; what the operating system has not sent yet is discarded where that is possible. */
   cut(cause: string): void {
     this.#end.cause = cause;
     const { stream } = this.#client;

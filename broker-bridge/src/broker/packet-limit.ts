@@ -4,7 +4,6 @@ import { Transform, type TransformCallback } from 'node:stream';
 
 type PacketLimits = {
   isMqtt5: boolean;
-  /** A longer payload is cut. */
   maxPayloadBytes: number;
 };
 
@@ -29,7 +28,6 @@ export class PacketLimit extends Transform {
   readonly #limits: PacketLimits;
   /** Too few bytes to read the start of a packet. */
   #rest = Buffer.alloc(0);
-  /** What is to come of the packet under way. */
   #stretches: Stretch[] = [];
 
   constructor(limits: PacketLimits) {
@@ -88,7 +86,6 @@ export function readCutPayload(payload: Buffer): { head: Buffer; trueBytes: numb
   return { head: payload.subarray(sizeBytes), trueBytes: Number(payload.readBigUInt64BE(0)) };
 }
 
-/** Null while too few bytes have come. */
 function readPacketStart(packet: Buffer, { isMqtt5, maxPayloadBytes }: PacketLimits): PacketStart | null {
   const length = readLength(packet, 1);
   if (length === null) {

@@ -45,7 +45,6 @@ export class Downlink {
     this.refuseWaiting();
   }
 
-  /** Answers the waiting commands that cannot be published now. */
   refuseWaiting(): void {
     this.#waiting = this.#waiting.filter(({ frame }) => !this.#refuse(frame));
   }
@@ -72,7 +71,6 @@ export class Downlink {
     this.#publishWaiting();
   }
 
-  /** Takes no more commands; resolves when those at the broker are answered, at the latest after `maxMs`. */
   async stop(maxMs: number): Promise<void> {
     this.#isStopped = true;
     this.refuseWaiting();

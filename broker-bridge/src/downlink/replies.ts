@@ -15,7 +15,6 @@ export class Replies {
     this.#subscribe = subscribe;
   }
 
-  /** Asks the broker once a topic; once more where it refused. */
   async subscribe(topic: string): Promise<boolean> {
     const granted = this.#subscribed.get(topic) ?? this.#subscribe(topic);
     this.#subscribed.set(topic, granted);

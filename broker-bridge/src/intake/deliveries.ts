@@ -8,10 +8,8 @@ export type Delivery = { session: number; packetId: number; digest: number };
 const packetIds = 65_536;
 
 export class Deliveries {
-  /** By packet id; NaN, which equals nothing, where none is known. */
   readonly #digests = new Float64Array(packetIds).fill(NaN);
   readonly #seqs = new Float64Array(packetIds);
-  /** Counts the broker sessions of this process; 0 is the one that the spool remembers. */
   #session = 0;
 
   /** `spooled`: packet id, digest and `seq` of each, one after the other. */

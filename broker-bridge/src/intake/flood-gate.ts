@@ -15,7 +15,6 @@ export class FloodGate {
   onReleased: (message: SpooledMessage) => void = () => undefined;
   readonly #rates: DeviceRates;
   readonly #metrics: Metrics;
-  /** By topic, which belongs to one device. */
   readonly #held = new Map<string, Held>();
   readonly #dropped = new Map<string, DroppedCount>();
   readonly #reportedAtMs = new Map<string, number>();

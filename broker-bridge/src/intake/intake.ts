@@ -51,7 +51,6 @@ export class Intake {
     this.#isReading = false;
   }
 
-  /** Another bridge was active, and may have read from the broker session. */
   noteOtherBridge(): void {
     this.#hasGap = true;
     this.#isSessionOurs = false;
@@ -77,7 +76,6 @@ export class Intake {
     spool.whenRoomInMemory(proceed);
   }
 
-  /** Takes nothing more, and spools what is kept back. */
   stop(): void {
     this.#isStopped = true;
     this.#parts.floodGate.releaseAll();

@@ -251,7 +251,6 @@ export class SpoolDatabase {
     }
   }
 
-  /** On a full disk: gives back the log's space, and deletes without adding. Answers what failed. */
   #makeRoom(doneSeqs: Float64Array): unknown[] {
     try {
       this.#database.exec('PRAGMA wal_checkpoint(TRUNCATE)');

@@ -27,7 +27,6 @@ export class SpoolThread {
     return { thread, state: (await thread.#next()) as OpenedSpool };
   }
 
-  /** A Buffer arrives as what it is made of. */
   async read<M extends 'read' | 'readThese'>(method: M, args: Parameters<SpoolDatabase[M]>): Promise<SpoolItem[]> {
     const items = await this.call(method, args);
     return items.map((item) => ({ ...item, payload: Buffer.from(item.payload.buffer) }));

@@ -10,7 +10,6 @@ export type UplinkOutcome = { status: number; requestId: string | undefined } & 
   | { kind: 'answered'; results: UplinkResult[] }
   | { kind: 'unauthorized' }
   | { kind: 'too-large' | 'invalid'; reason: string }
-  /** The Worker itself failed with the batch. */
   | { kind: 'failed'; cause: string }
   | { kind: 'unavailable'; cause: string; retryAfterMs: number }
 );

@@ -10,7 +10,6 @@ export type BatchLimits = { maxItems: number; maxDevices: number; maxBytes: numb
 /** `held`: the Worker did not take the device's last messages. They must not delay the batches of the others. */
 export type QueueName = 'usual' | 'held';
 
-/** Of a batch that others wait for, one device takes this part at most. */
 const maxShare = 0.2;
 
 /** Messages of a held device that stay in memory: a device that hangs for days must leave room for the others. */
@@ -147,7 +146,6 @@ export class DeviceQueue<T extends Queued> {
     return batch;
   }
 
-  /** Ends a batch. Items of `unsent` stay; with true, their device backs off first and is `held` from then on. */
   finish(batch: T[], unsent: ReadonlyMap<T, boolean>): void {
     for (const [device, items] of Map.groupBy(batch, (item) => item.device)) {
       const line = this.#lines.get(device);

@@ -32,7 +32,6 @@ type Parts = {
   /** After so many failures of its own a message goes to the dead letters. */
   maxTries: number;
   stalledAfterMs: number;
-  /** Of the way to the Worker and back; null where it is not known. */
   roundTripMs: () => number | null;
   onStall: (stall: UplinkStall | null) => void;
 };
@@ -44,12 +43,10 @@ type Refused = { queued: UplinkMessage; reason: string };
 /** How long a message waits for others while batches are under way. */
 const lingerMs = 4;
 const unauthorizedRetryMs = 30_000;
-/** So often in a row the Worker may fail with a batch and its parts, before all sending pauses. */
 const maxFailuresInARow = 20;
 /** Batches under way at once: enough to keep a distant Worker busy, and few enough that messages gather meanwhile. */
 export const smallestWindow = 3;
 const largestWindow = 12;
-/** With room for what is around the items. */
 const batchLimits = { maxItems: maxBatchItems, maxDevices: maxBatchDevices, maxBytes: maxBatchBytes - 256 };
 
 export class Uplink {
@@ -67,7 +64,6 @@ export class Uplink {
   #failuresInARow = 0;
   #takenMessages = 0;
   #pausedUntilMs = 0;
-  /** What ends then is a back-off of this side. */
   #isBackingOff = false;
   #pauseTimer: NodeJS.Timeout | undefined;
   #lingerTimer: NodeJS.Timeout | undefined;
@@ -108,7 +104,6 @@ export class Uplink {
     this.#send();
   }
 
-  /** Sends what it can within `maxMs`, as long as the Worker takes it, and then nothing more. */
   async drain(maxMs: number): Promise<void> {
     const timer = setTimeout(() => this.#stop(), maxMs);
     await new Promise<void>((resolve) => {

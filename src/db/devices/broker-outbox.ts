@@ -57,7 +57,6 @@ export async function claimOutboxEntry(
     .get();
 }
 
-/** Ends the claim with what the delivery changed. False where a newer entry replaced this one: that one stays due. */
 export async function releaseOutboxEntry(
   database: Database,
   { deviceId, version }: OutboxEntry,

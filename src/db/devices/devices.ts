@@ -141,7 +141,6 @@ export async function deleteRecords(db: Database, deviceIds: string[]): Promise<
   await db.delete(devices).where(inArray(devices.deviceId, deviceIds));
 }
 
-/** For a record without a session. Any projection replaces it; it does nothing if a session has written since. */
 export async function markInactive(
   db: Database,
   { id, projectionVersion }: Pick<DeviceRow, 'id' | 'projectionVersion'>,
@@ -152,7 +151,6 @@ export async function markInactive(
     .where(and(eq(devices.id, id), eq(devices.projectionVersion, projectionVersion)));
 }
 
-/** Its indexes are rewritten where they are set: only where the owner is another one. */
 function ownerColumns({ ownerId, claimedAt }: Pick<DeviceRow, 'ownerId' | 'claimedAt'>) {
   const projectId = sql`coalesce((select ${users.projectId} from ${users} where ${users.id} = ${ownerId}), ${devices.projectId})`;
   return { ownerId, claimedAt, projectId };

@@ -52,7 +52,6 @@ export const devices = sqliteTable(
   ],
 );
 
-/** With whom a device is shared: the copy for lists of what its object decided. Triggers keep the status. */
 export const deviceMembers = sqliteTable(
   'device_members',
   {

@@ -1,7 +1,6 @@
 // What a direct connection may take up, beside the limits that an operator moves (docs/limits.md).
 
 export const directLimits = {
-  /** For CONNECT, and for the rest of every packet. */
   connectMs: 10_000,
   /** Connections of a device without CONNECT: beyond, the oldest is closed. */
   unconnectedPerDevice: 10,

@@ -218,7 +218,6 @@ function takePublish(step: DirectStep, packet: PublishPacket, { own }: DirectRul
   return undefined;
 }
 
-/** Of an unknown packet id nothing follows: the device may acknowledge what another connection had brought it. */
 function takePuback(step: DirectStep, packetId: number): void {
   const { inFlight } = step.session;
   const publish = inFlight.find((one) => one.packetId === packetId);

@@ -8,7 +8,6 @@ export type BridgeState = {
   openedAtMs: number;
   /** When it got its role, or its connection to the broker last changed. */
   changedAtMs: number;
-  /** Its last ping, or its dial-in. */
   lastSeenAtMs: number;
 };
 
@@ -47,7 +46,6 @@ export function conflictWith(
   return lasting.some((other) => other.sessionDigest !== sessionDigest) ? 'other_session' : undefined;
 }
 
-/** The standby that has waited longest. */
 export function successorAmong<Bridge extends BridgeState>(bridges: Bridge[], nowMs: number): Bridge | undefined {
   return bridges
     .filter((bridge) => bridge.role === 'standby' && !isInactive(bridge, nowMs))

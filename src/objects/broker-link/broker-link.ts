@@ -26,7 +26,6 @@ type RoleCause = 'hello' | 'predecessor_gone' | 'broker_unreachable';
 export type LinkHealth = {
   bridgeConnected: boolean;
   brokerConnected: boolean;
-  /** Of the bridge whose uplink stands still longest. */
   stall: { reason: StallReason; seconds: number } | null;
 };
 

@@ -6,7 +6,6 @@ import type { PublishFrame } from '../../protocol/bridge.ts';
 export type PublishRequest = Pick<PublishFrame, 'topic' | 'payload' | 'expiresAtMs'> &
   Partial<Pick<PublishFrame, 'messageExpirySeconds' | 'reply'>>;
 
-/** The active bridge while it has its broker. */
 export type Recipient = { instanceId: string; send: (frame: PublishFrame) => void };
 
 type Pending = {
@@ -70,7 +69,6 @@ export class PendingPublishes {
     );
   }
 
-  /** Not passed to the broker: another bridge, or this one later, may have it. False where this one does not have it. */
   takeBack(id: string, instanceId: string): boolean {
     const pending = this.#pending.get(id);
     if (pending?.sentTo !== instanceId) return false;
@@ -78,12 +76,10 @@ export class PendingPublishes {
     return true;
   }
 
-  /** All that an instance has, for sending it again: the instance recognises what it published and answers from memory. */
   takeBackAll(instanceId: string): void {
     for (const pending of this.#pending.values()) if (pending.sentTo === instanceId) pending.sentTo = null;
   }
 
-  /** Another bridge became active. Whether the former one had published what it has is unknown: it is not sent again. */
   giveUpAllBut(instanceId: string): void {
     for (const { sentTo, resolve } of this.#pending.values()) {
       if (sentTo !== null && sentTo !== instanceId) resolve({ ok: false, reason: 'bridge_lost' });

@@ -12,11 +12,9 @@ export type FleetRegistration = FleetListener & { userId: number };
 export type RelayRun = {
   deviceId: string;
   topic: string;
-  /** As they came: JSON text, or any other text. */
   payloads: string[];
   /** They were read as JSON. Absent: not known. */
   areJson?: boolean;
-  /** Of the device's valid credentials: relay sessions that were opened with others get nothing. */
   generations: readonly number[];
   /** The users who may follow the device: those with a subscription to all their devices get its messages. Absent: none. */
   readers?: readonly number[];
@@ -67,14 +65,12 @@ export function runsOf(
 export type RelayDelivery = {
   run: RelayRun;
   subscriptions: readonly Subscription[];
-  /** Of the readers, with their subscriptions to all their devices. */
   fleets: readonly FleetRegistration[];
 };
 
 type Push = {
   runs: RelayRun[];
   devices: Map<string, number>;
-  /** Of the shard as the devices know them: by device and user. */
   fleets: Map<string, { deviceId: string; registration: FleetRegistration }>;
 };
 

@@ -68,7 +68,6 @@ export class DeviceSession extends DurableObject<Env> {
     this.#commands = new DeviceCommands(device, effects);
   }
 
-  /** Answers when D1 and the relay shards had their chance to take the change; what they did not take is tried again. */
   decide<Kind extends RequestKind>(event: EventOf<Kind>): Promise<Results[Kind]> {
     return this.#device.decideAndWait<Kind>(event);
   }
@@ -130,7 +129,6 @@ export class DeviceSession extends DurableObject<Env> {
     return { ...taken, fleets: this.#fleets.known(taken.readers) };
   }
 
-  /** Answers where the object can save: to tell a message that it cannot take from an object that takes none. */
   async checkStorage(): Promise<void> {
     const { present } = this.#device;
     if (typeof present === 'string') return;

@@ -80,7 +80,6 @@ export class DeviceFleets {
     return answer ?? undefined;
   }
 
-  /** Only of a device that exists: others have no readers, and no table. */
   get #leases(): Map<number, Lease> {
     if (this.#loaded !== undefined) return this.#loaded;
     const row = this.#storage.readRow(rowName) as { leases: [number, Lease][] } | undefined;

@@ -12,7 +12,6 @@ import {
 import { readState, type DeviceSettings, type DeviceState, type SavedRows } from '../../domain/device/core/state.ts';
 import { dayMs } from '../../domain/time.ts';
 
-/** A later version appends its statements. */
 const migrations: readonly string[] = [
   // With a rowid: without, a row of more than a quarter of a page has its rest elsewhere, and each write changes four pages.
   `CREATE TABLE slice (name TEXT PRIMARY KEY, json TEXT NOT NULL);
@@ -42,7 +41,6 @@ export class DeviceStorage {
     this.#sql = storage.sql;
   }
 
-  /** As the object was left; brings its tables to the present version. Without commands: see `listOpenCommands`. */
   load(settings: DeviceSettings): DeviceState | 'unused' | 'deleted' {
     const names = this.#sql
       .exec<{ name: string }>("SELECT name FROM sqlite_master WHERE name IN ('version', 'deleted')")

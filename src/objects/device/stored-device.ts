@@ -55,7 +55,6 @@ export class StoredDevice {
     inBackground(ctx, 'read alarm', adopting);
   }
 
-  /** Once, before the first event: the surroundings know this device, too. */
   attach(surroundings: Surroundings): void {
     this.#surroundings = surroundings;
   }

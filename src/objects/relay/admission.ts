@@ -83,7 +83,6 @@ const maxBuckets = 10_000;
 export class FrameRates<Socket extends object> {
   readonly #limits: FrameLimits;
   readonly #sockets = new WeakMap<Socket, Bucket>();
-  /** Not tied to sockets: opening another one does not fill the bucket. */
   readonly #clients: Buckets;
 
   constructor(limits: FrameLimits) {

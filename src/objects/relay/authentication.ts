@@ -57,7 +57,6 @@ export class RelayAuthentication {
     return { ok: true, value: { kind: 'user', userId, expiresAtMs } };
   }
 
-  /** False if the session does not answer. */
   isRevoked({ productKey, deviceId, generation }: Extract<RelayIdentity, { kind: 'device' }>): Promise<boolean> {
     const called = callDevice(this.#env, deviceId, 'hasRevoked', 'idempotent', (device) =>
       device.hasRevoked({ productKey, generation }),
@@ -97,7 +96,6 @@ export class RelayAuthentication {
     }
   }
 
-  /** For sockets of the user that are here: the directory may have been restored without this shard. */
   async confirmFleet(userId: number): Promise<void> {
     const confirm = (directory: RemoteFleets) => directory.confirm(userId, this.#shard);
     const isListening = await resultOr(true, callFleetDirectory(this.#env, userId, 'confirm', confirm));

@@ -13,7 +13,6 @@ import type { RelayUser } from './rules.ts';
 
 const keyIdPattern = /^ak_[A-Za-z0-9]{20}$/;
 const apiKeyPattern = /^sk_[A-Za-z0-9]{40}$/;
-/** At once, by shard: each reads the database for a stranger. */
 const maxLookups = 100;
 const touchEveryMs = 60_000;
 const databaseAnswerMs = 1_000;

@@ -8,11 +8,9 @@ import type { RelayRun } from '../calls/push-to-relays.ts';
 
 /** A report to a thousand sockets leaves at once. With larger portions the platform takes longer for each frame. */
 export const portionBytes = 262_144;
-/** A socket is asked again after so many bytes. */
 export const bytesPerReadingCheck = 65_536;
 /** A client that answers the checks never has more unread for long. What others do not read never closes its socket. */
 const bytesOfReaders = 2 * bytesPerReadingCheck;
-/** The shard has 128 MiB for everything. */
 const maxUnreadBytes = 64 * 1024 * 1024;
 
 export type UnreadLimits = { perSocket: number; perAddress: number; perShard: number };
@@ -56,7 +54,6 @@ export class PushUnderWay {
   }
 }
 
-/** Without a run and a push: an answer to the client. */
 export type Write = { frames: string[]; bytes: number; run?: RelayRun; push?: PushUnderWay };
 
 type Member = {
@@ -119,7 +116,6 @@ export class Outbox<Socket> {
     this.#add(socket, write, goesNow);
   }
 
-  /** At once, or behind what waits for the socket. */
   answer(socket: Socket, frames: string[]): void {
     this.#add(socket, { frames, bytes: bytesOf(frames) }, !this.#queue.has(socket));
   }

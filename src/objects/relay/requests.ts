@@ -154,7 +154,6 @@ export class RelayRequests {
     return done;
   }
 
-  /** As if the broker had brought the message; what it does is decided by the device's session. */
   async #publish(socket: WebSocket, { topic, payload }: PublishRequest): Promise<Outcome<null>> {
     const checked = checkPublish(this.#shard.clientOf(socket)?.who, topic);
     if (!checked.ok) return checked;

@@ -8,7 +8,6 @@ import { messagingName, parseFilter, parseFleetFilter, parseTopic, type DeviceId
 import type { TopicAction } from '../../protocol/mqtt.ts';
 import { keyScopes } from '../../protocol/vocabulary.ts';
 
-/** What a socket's attachment holds. */
 export const relayClientSchema = z.object({
   socketId: z.string(),
   /** An IPv6 address counts by its /64 network. */
@@ -26,7 +25,6 @@ export const relayClientSchema = z.object({
       z.object({
         kind: z.literal('user'),
         userId: z.number(),
-        /** Of its token; null for an API key. */
         expiresAtMs: z.number().nullable(),
         key: z
           .object({ keyId: z.string(), scopes: z.array(z.enum(keyScopes)), productKey: z.string().nullable() })
@@ -125,7 +123,6 @@ function targetOf(who: RelayIdentity, filter: string): SubscriptionTarget | unde
   return mayUse(rights, { action: 'subscribe', topic: filter }) ? { kind: 'device', who, device } : undefined;
 }
 
-/** Only a client with device credentials publishes, and only on the three topics that the device itself publishes on. */
 export function checkPublish(
   who: Who,
   topic: string,

@@ -20,7 +20,6 @@ import { deadlineOf, isSameIdentity, type RelayClient, type RelayIdentity } from
 import { readClient, writeClient, type CloseCause } from './socket.ts';
 import { Subscribers } from './subscribers.ts';
 
-/** All sockets are looked at so often. */
 const checkEveryMs = 60_000;
 
 export class Shard implements OutboxShard<WebSocket> {
@@ -31,7 +30,6 @@ export class Shard implements OutboxShard<WebSocket> {
   readonly #limits;
   readonly #rates: FrameRates<WebSocket> | undefined;
   readonly #blocked = new BlockedAddresses();
-  /** All connections, oldest first: also those whose clients have not answered a close yet. */
   readonly #clients = new Map<WebSocket, RelayClient>();
 
   constructor(ctx: DurableObjectState, env: Env) {
@@ -73,7 +71,6 @@ export class Shard implements OutboxShard<WebSocket> {
     await this.wakeBy(deadlineOf(client));
   }
 
-  /** False if the attachment has no room for it. */
   change(socket: WebSocket, client: RelayClient): boolean {
     const former = this.#clients.get(socket);
     if (former === undefined || !writeClient(socket, client)) return false;

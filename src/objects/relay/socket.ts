@@ -21,7 +21,6 @@ export type CloseCause =
   | 'too much unread'
   | 'too many failed authentications';
 
-/** The platform refuses larger attachments. */
 export const maxAttachmentBytes = 16_384;
 
 export function readClient(socket: WebSocket): RelayClient {

@@ -23,7 +23,6 @@ export type ConnectPacket = {
   password: Uint8Array | undefined;
   keepAliveSeconds: number;
   will: Will | undefined;
-  /** Of what the client receives. */
   receiveMaximum: number;
   maxPacketBytes: number;
   hasAuthMethod: boolean;

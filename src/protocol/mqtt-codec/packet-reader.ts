@@ -28,7 +28,6 @@ export class PacketReader {
     this.#length += chunk.length;
   }
 
-  /** Of what `next` has to give, readable or not; undefined where it has nothing. */
   nextType(maxBytes: number): number | undefined {
     return this.#measure(maxBytes) === undefined ? undefined : (this.rest()[0] ?? 0) >> 4;
   }
@@ -61,7 +60,6 @@ export class PacketReader {
     return undefined;
   }
 
-  /** All bytes that were not read. */
   rest(): Uint8Array {
     const [first = none] = this.#chunks;
     if (this.#chunks.length <= 1) return first;

@@ -20,7 +20,6 @@ const skipTextPair = (part: ByteCursor) => {
 };
 const skipBinary = (part: ByteCursor) => void part.binary();
 
-/** By the number that stands in the packet. */
 const clientProperties = {
   1: { name: 'payloadFormat', read: readFlag, of: ['will', 'publish'] },
   2: { name: 'messageExpiry', read: readUint32, of: ['will', 'publish'] },

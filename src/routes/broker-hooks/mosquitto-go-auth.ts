@@ -11,7 +11,6 @@ import { decideConnect, refuseTopic } from '../../services/broker/messaging-auth
 
 export const mosquittoGoAuthHookRoutes = createRouter();
 
-/** What mosquitto's access numbers ask for. */
 const actionsByAccess = { 1: ['receive'], 2: ['publish'], 3: ['receive', 'publish'], 4: ['subscribe'] } as const;
 
 mosquittoGoAuthHookRoutes.post('/user', validJson(goAuthUserSchema, denyLogin), async (c) => {

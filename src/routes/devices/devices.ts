@@ -13,7 +13,6 @@ import { changeDevice, pageDevices, readDevice, replaceCredentials } from '../..
 
 const route = routesAbout('Devices');
 
-/** A view of one device. */
 function viewFor(action: 'readDevice' | 'readReports') {
   return { ...signedInFor(action), request: { params: schemas.deviceIdParamSchema } };
 }

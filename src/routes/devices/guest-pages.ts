@@ -55,7 +55,6 @@ guestPageRoutes.onError((error, c) => {
   return c.html(renderRefusal(refusal), hasEnded ? 410 : statusByError[message]);
 });
 
-/** Of the page that is sent, so that sending it twice is one use; undefined where a client makes its own request. */
 async function readRequestId(c: Context<AppEnv>): Promise<string | undefined> {
   const text = await readText(c.req.raw, maxFormBytes);
   const given = new URLSearchParams(text ?? '').get('request') ?? '';

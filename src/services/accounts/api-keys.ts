@@ -93,7 +93,6 @@ export async function removeApiKey(context: ServiceContext, userId: number, keyI
   );
 }
 
-/** At once. A shard that could not be told reads its keys once a minute (objects/relay/keys.ts). */
 async function endAtRelays({ env, config }: ServiceContext, keyId: string): Promise<void> {
   await Promise.all(relayShardNames(config.relayShards).map((shard) => endAtRelay(env, shard, keyId)));
 }

@@ -49,7 +49,6 @@ export async function issuePasswordReset(
   return { token, link, expiresAt: toIso(expiresAt) };
 }
 
-/** Ends all sessions of the user and every other token. */
 export async function resetPassword(
   context: ServiceContext,
   { token, newPassword }: { token: string; newPassword: string },

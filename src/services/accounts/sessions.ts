@@ -97,7 +97,6 @@ export async function refreshSession(context: ServiceContext, refreshToken: stri
   }
 }
 
-/** Ends the session of the refresh token, or else that of the bearer token. */
 export async function logOut(
   context: ServiceContext,
   refreshToken: string | undefined,

@@ -15,7 +15,6 @@ export type BrokerProvisioner = {
   disable: (device: DeviceIdentity) => Promise<void>;
   /** Deletes credential and rights, and ends the device's sessions. */
   delete: (device: DeviceIdentity) => Promise<void>;
-  /** The device may log in again. */
   endSessions: (device: DeviceIdentity) => Promise<void>;
 };
 

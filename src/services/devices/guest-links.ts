@@ -15,7 +15,6 @@ import { isWithinShield, refusedBy } from '../../pacing/rate-limits.ts';
 import { toIso } from '../../domain/time.ts';
 import { askDevice, askDeviceAs, requireDeviceId } from './device-access.ts';
 
-/** How long a use waits for the device's reply. */
 const waitSeconds = 5;
 const useShield = 'GUEST_LIMIT';
 const maxAddresses = 10_000;
@@ -80,7 +79,6 @@ export async function viewAsGuest(context: ServiceContext, token: string, addres
   );
 }
 
-/** Sends the command of the link. The same `requestId` again is the same use. */
 export async function useGuestLink(
   context: ServiceContext,
   token: string,
@@ -116,7 +114,6 @@ function countGuess(address: string, nowMs: number): void {
   else rememberNewest(guesses, address, spent, maxAddresses);
 }
 
-/** A device that is gone has no links. */
 async function orRevoked<T>(ask: () => Promise<T>): Promise<T> {
   try {
     return await ask();

@@ -61,7 +61,6 @@ export async function enableAccount(context: ServiceContext, name: string, curso
   });
 }
 
-/** Its devices, then everything else. If devices remain, the account stays disabled and can be deleted again. */
 export async function deleteAccount(context: ServiceContext, name: string, cursor: number): Promise<SliceDone> {
   const { id: ownerId } = await findAccount(context, name);
   const db = context.primary();

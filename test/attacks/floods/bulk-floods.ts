@@ -9,7 +9,6 @@ import { endOf, inParallel, nameOfError, send, type HttpAnswer } from '../rig/tr
 const serialsAtOnce = 1_000;
 const path = '/api/v1/products';
 const ever = 'createdAfter=2000-01-01T00:00:00Z';
-/** By the pause after each five: see docs/limits.md. */
 const maxDeletedPerSecond = 50;
 /** What a burst may have more: a slice that was under way, and one after it. */
 const slack = 200;
@@ -37,7 +36,6 @@ async function insist(what: () => Promise<HttpAnswer>): Promise<void> {
   }
 }
 
-/** Of the first round; those after it go on with it. */
 let prepared: string | undefined;
 
 async function prepare(target: Target, imports: number): Promise<string> {

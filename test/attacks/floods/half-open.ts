@@ -16,7 +16,6 @@ function open(url: string): Promise<Socket> {
 const head = (more: string[]): string =>
   ['POST /api/v1/users/login HTTP/1.1', 'Host: latchwork', 'Content-Type: application/json', ...more].join('\r\n');
 
-/** What comes back first. */
 async function readAnswer(socket: Socket, withinMs: number): Promise<string> {
   const { promise, resolve } = Promise.withResolvers<string>();
   socket.once('data', (chunk: Buffer) => resolve(chunk.toString('latin1')));

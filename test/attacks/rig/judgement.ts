@@ -8,14 +8,12 @@ export type Slowing = { before: number; meanwhile: number };
 
 export type Outcome = Result & {
   name: string;
-  /** Of what the figures are the median. */
   runs: number;
   seconds: number;
   /** How much of one core the attack itself took, which on one machine the service lacks. */
   attackerCpu: number;
   bystander: Record<Kind, Slowing>;
   bystanderFailures: string[];
-  /** Of the bystander's time: how much went by because no processor was free, and is not in his figures. */
   waitedShare: number;
 };
 
@@ -23,7 +21,6 @@ export type Outcome = Result & {
 const tripled = 3;
 const unnoticedMs = 15;
 
-/** Of an attack that slowed the bystander down: it has to do so in the median of as many. */
 export const runsOfSlowing = 3;
 
 /** Beyond 1 it is too much. */
@@ -46,7 +43,6 @@ export function compareRounds(quiet: readonly Measured[], attacked: readonly Mea
   return forEachKind((kind) => ({ before: of(quiet, kind), meanwhile: of(attacked, kind) }));
 }
 
-/** Of the same attack: the bystander's medians, and everything that failed in any of them. */
 export function joinRuns(runs: readonly [Outcome, ...Outcome[]]): Outcome {
   const seconds = sum(runs.map((run) => run.seconds));
   return {

@@ -5,9 +5,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 const own = '/proc/thread-self/schedstat';
 
 export class ProcessorWait {
-  /** Of everything that is asked: one after the other. */
   readonly #always: readonly string[];
-  /** Of a command as well. */
   readonly #carriers: readonly string[];
 
   /** @param leader of the process group that workerd is in, @param carriers bridge and broker */
@@ -40,7 +38,6 @@ function nameOf(pid: number): string {
   return readFileSync(`/proc/${pid}/comm`, 'utf8').trim();
 }
 
-/** Its second number is in nanoseconds (proc(5), /proc/pid/schedstat). */
 function waitedMs(file: string): number {
   return Number(readFileSync(file, 'utf8').split(' ')[1]) / 1e6;
 }

@@ -23,7 +23,6 @@ export type Verdict = {
   arrived: number;
   lost: number;
   doubled: number;
-  /** As `doubled`, of resting messages. */
   pushedAgain: number;
   /** Accepted resting messages without a push while the relay was not connected all the time. */
   unseen: number;
@@ -45,7 +44,6 @@ export class History {
   #lastEffectAtMs = performance.now();
   #isWatched = true;
 
-  /** Called at every attempt: each one may give the broker a message of its own. Numbers of a device grow. */
   notePublished(number: number, device: string, isResting: boolean): void {
     const message = this.#messages.get(number) ?? newMessage(device, isResting);
     message.attempts += 1;

@@ -7,7 +7,6 @@ import { connect, type AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 
 export type GateFaults = {
-  /** Answers this status instead of asking the Worker; null asks it. */
   refuse: () => { status: number; retryAfter?: string } | null;
   /** After the Worker has answered: the connection is cut in place of the answer. */
   losesAnswer: () => boolean;
@@ -56,7 +55,6 @@ export class HttpGate {
     this.#faults = { ...noFaults, ...faults };
   }
 
-  /** Answers that are held now. */
   get held(): number {
     return this.#held.length;
   }

@@ -61,7 +61,6 @@ class Load {
   #lastAnswerAtMs = performance.now();
   readonly #stopping = new AbortController();
   answers = 0;
-  /** By status or error: how often. */
   readonly otherAnswers = new Map<string, number>();
 
   constructor(url: string, token: string) {

@@ -27,7 +27,6 @@ export class MessageMaker {
     this.#history = history;
   }
 
-  /** Of the next device in turn, or of a given one. With `moves` each changing one also changes the position. */
   make(
     options: { device?: Activation | undefined; padBytes?: number; moves?: boolean } = {},
   ): Numbered & { number: number } {

@@ -9,7 +9,6 @@ const historySize = 100;
 export class PositionCounter {
   readonly #seen = new Map<string, { latest: PositionChange[]; count: number }>();
 
-  /** Answers how many there were since the first one. */
   async count(worker: WorkerRig, deviceId: string): Promise<number> {
     const former = this.#seen.get(deviceId) ?? { latest: [], count: 0 };
     const { positionChanges: latest } = await readProperties(worker, deviceId);

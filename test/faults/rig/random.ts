@@ -29,7 +29,6 @@ export class Random {
     return choices[this.between(0, choices.length - 1)] ?? choices[0];
   }
 
-  /** In place. */
   shuffle<T>(items: T[]): T[] {
     for (let last = items.length - 1; last > 0; last -= 1) {
       const other = this.between(0, last);

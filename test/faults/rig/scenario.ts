@@ -57,7 +57,6 @@ export function find(label: string, outcome: Outcome, facts: string[], wanted: W
   return { label, outcome, facts, failures };
 }
 
-/** For a scenario that judges by itself. */
 export function findOther(label: string, facts: string[], failures: string[]): Finding {
   return { label, facts, failures };
 }

@@ -11,7 +11,6 @@ export type PublisherEvents<M extends Outgoing> = {
   onAccepted: (message: M) => void;
 };
 
-/** Of one device, at a broker that checks logins; without it every connection has a name of its own. */
 export type PublisherLogin = { clientId: string; username: string; password: string };
 
 /** Below mosquitto's own limit of unacknowledged messages. */

@@ -92,7 +92,6 @@ export const answersLost: Scenario = {
 
 /** Messages of one device in a row, so that a batch has several of it: a single one applied twice would change nothing. */
 const inARow = 10;
-/** Of the three that a bridge has under way; the others meet the restart as it comes. */
 const heldBatches = 2;
 const heldWithinMs = 10_000;
 

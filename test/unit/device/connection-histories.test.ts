@@ -64,7 +64,6 @@ class Chance {
     return this.below(900);
   }
 
-  /** On the way to the service. */
   delay(): number {
     return this.below(this.of(500, 90 * second));
   }

@@ -28,7 +28,6 @@ type EventOf<Kind extends EventKind> = Extract<DeviceEvent, { kind: Kind }>;
 type Published = { topic: string; payload: string };
 
 const ownerId = 1;
-/** The defaults. */
 const limits = readLimits('');
 
 /** What an activation with nothing to show has beside its facts. */
@@ -118,7 +117,6 @@ export class CoreDevice {
     return listed.map((command) => viewCommand(this.state, command, this.nowMs));
   }
 
-  /** Without the activation that the constructor made. */
   events() {
     const page = { page: 1, size: 100 };
     return ask(this.#device, inPerson(ownerId), 'readReports', (state) => {

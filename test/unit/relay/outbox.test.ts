@@ -56,7 +56,6 @@ class Shard {
     this.#end = work;
   }
 
-  /** Answers the ping of this side. */
   pong(socket: string, id = this.pings.get(socket)): boolean {
     return this.outbox.takePong(socket, JSON.stringify({ action: 'pong', id }));
   }
@@ -69,7 +68,6 @@ class Shard {
     return push;
   }
 
-  /** What was written in it. */
   async turn(): Promise<string[]> {
     const before = this.written.length;
     this.#next();

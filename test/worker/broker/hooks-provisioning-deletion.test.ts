@@ -33,7 +33,6 @@ async function activate(): Promise<string | undefined> {
 
 const deleteDevice = (of = withEmqx) => call('DELETE', `/devices/${deviceId}`, undefined, of);
 
-/** As `withEmqx`, but deleting a session does this. */
 function withDeletion(deleteSession: () => Promise<void>): Env {
   return { ...withEmqx, DEVICE_SESSION: { getByName: () => ({ decide: deleteSession }) } } as unknown as Env;
 }

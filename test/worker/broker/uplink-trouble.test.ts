@@ -26,7 +26,6 @@ function override(stubs: Overrides) {
   return createContext(overridden, readConfig(env));
 }
 
-/** Only `ingest` of one device is another one. */
 function overrideIngest(
   { deviceId }: DeviceIdentity,
   ingest: Ingest,

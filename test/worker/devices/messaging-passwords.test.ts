@@ -87,7 +87,6 @@ function waysIn() {
       const { result, message } = await response.json<{ result: string; message?: string }>();
       return message ?? result;
     },
-    /** Of another broker: the status, and the answer without what a broker does not look at. */
     otherHook: async (path: string, body: object) => {
       const request = new Request(`https://latchwork.test/hooks/${path.replace(':', hookSecret)}`, {
         method: 'POST',

@@ -90,7 +90,6 @@ describe('a device that is not there', () => {
 });
 
 describe('connections beyond what may wake objects', () => {
-  /** Of one device in a minute; the other budgets have more. */
   const straight = 6;
 
   async function beyond(deviceId: string) {

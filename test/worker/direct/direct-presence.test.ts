@@ -170,7 +170,6 @@ describe('the keep-alive', () => {
 });
 
 describe('a socket that the service lost', () => {
-  /** As after a deployment or the end of the process: no handler of the close runs. */
   const lose = ({ deviceId }: TestDevice) => evictDurableObject(sessionOf(deviceId), { webSockets: 'close' });
 
   it('leaves no false offline where the device comes back in time, and the events say why it connected again', async () => {

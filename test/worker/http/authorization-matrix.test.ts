@@ -32,7 +32,6 @@ const scopesOf = (operation: Operation): readonly Scope[] => (operation['x-actio
 const actionsOf = (operation: Operation): readonly Action[] => operation['x-actions'] ?? [];
 /** What is offered to others is hidden from everybody else, the owner included. */
 const isOffer = (operation: Operation) => actionsOf(operation).includes('answerOffers');
-/** So is what belongs to an account and is named to its user alone. */
 const isHidden = (operation: Operation) => isOffer(operation) || actionsOf(operation).includes('manageSessions');
 const takesKeys = ({ security }: Operation) => security?.some((scheme) => 'apiKeySecret' in scheme) === true;
 

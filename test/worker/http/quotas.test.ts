@@ -20,7 +20,6 @@ function activate(productKey: string, deviceSN: string, limits = ''): Promise<An
   return callLimited(limits, 'POST', '/devices/activate', { body: { productKey, deviceSN } });
 }
 
-/** As docs/operations.md tells an operator to. */
 async function setLimit({ email }: TestUser, name: string, value: number): Promise<void> {
   await env.DB.prepare(
     `INSERT INTO user_limits (user_id, name, value) SELECT id, ?, ? FROM users WHERE folded_email = ?

@@ -29,7 +29,6 @@ async function listenAsOwner(device: TestDevice, filter = topicOf(device, 'statu
   return socket;
 }
 
-/** Answers the checks whether it reads. */
 async function nextPush(socket: TestSocket): Promise<unknown> {
   for (;;) {
     const frame = (await socket.next()) as { action?: string; id?: string };

@@ -16,7 +16,6 @@ import { invite, share } from './sharing.ts';
 export type Key = { keyId: string; apiKey: string };
 export type Caller = { user: TestUser; key: Key };
 
-/** By which its device is connected while everything is tried. */
 export const ways = ['through a broker', 'on a direct connection', 'through the gateway'] as const;
 
 export type Way = (typeof ways)[number];
@@ -29,7 +28,6 @@ type Connection = {
 
 export type Callers = Awaited<ReturnType<typeof prepareCallers>>;
 
-/** For one device that is connected in that way. */
 export async function prepareCallers(way: Way) {
   const document = await (await send('GET', '/api/v1/openapi.json')).json<OpenApiDocument>();
   const operations = listOperations(document).filter(({ security }) => security?.length !== 0);
@@ -99,18 +97,15 @@ export async function prepareCallers(way: Way) {
     /** One for each scope, and one of all scopes for another product of the same owner. */
     scopedKeys,
     keyOfOtherProduct,
-    /** With whom the device is shared, by role. */
     members,
     /** Has claimed a device of the same product. */
     holder,
     claimed,
     badCredentials,
-    /** Of the address of a guest link. */
     guestToken,
   };
 }
 
-/** Connects the device; logs in with its names. */
 async function connect(way: Way, device: Activation): Promise<Connection> {
   const { username, password } = device.mqtt;
   const isConnected = (answer: Received) => answer.type === 2 && answer.body[1] === 0;

@@ -31,11 +31,9 @@ export type Message = { id: string; method: string; params: object; time: number
 export let owner: TestUser;
 export let bridge: TestBridge;
 
-/** Before all tests of a file. */
 export async function signUpOwner(): Promise<void> {
   owner = await createUser();
 }
-/** Before each test. */
 export async function openBridge(): Promise<void> {
   bridge = await TestBridge.dialIn();
 }

@@ -41,7 +41,6 @@ export const pushOf = (device: DeviceIdentity, position: string) => ({
   payload: { params: { position } },
 });
 
-/** Without their first announcements. */
 export async function ownDevices(ownerId: number, count: number, productKey = 'switch') {
   const devices = await Promise.all(Array.from({ length: count }, () => provisionDevice({ ownerId, productKey })));
   for (const device of devices) await comeOnline(device);
@@ -63,7 +62,6 @@ export async function afterLease(run: () => Promise<unknown>): Promise<void> {
   now.mockRestore();
 }
 
-/** Of a client that another shard serves. */
 function otherShardAddress(): string {
   const { relayShards } = readConfig(env);
   const addresses = Array.from({ length: 100 }, (_, index) => `198.51.100.${index}`);

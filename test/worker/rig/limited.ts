@@ -6,7 +6,6 @@ import type { Answer } from './clients/client.ts';
 
 type Options = { token?: string; body?: unknown };
 
-/** As `call`, by a Worker whose setting `LIMITS` is `limits`. */
 export function callLimited<T = never>(
   limits: string,
   method: string,
@@ -16,7 +15,6 @@ export function callLimited<T = never>(
   return callWith({ LIMITS: limits }, method, path, options);
 }
 
-/** As `call`, by a Worker with these settings and bindings in place of its own. */
 export async function callWith<T = never>(
   bindings: Partial<Record<keyof Env, unknown>>,
   method: string,
@@ -29,7 +27,6 @@ export async function callWith<T = never>(
   return { status: response.status, headers: response.headers, ...envelope };
 }
 
-/** As `callWith`, but the bare response. */
 export async function fetchWith(
   bindings: Partial<Record<keyof Env, unknown>>,
   method: string,

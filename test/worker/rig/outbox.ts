@@ -20,7 +20,6 @@ export async function emptyOutbox(): Promise<void> {
   await env.DB.prepare('DELETE FROM broker_outbox').run();
 }
 
-/** As if the wait before the next attempt were over. With the clock moved, a bridge would count as inactive. */
 export async function makeDue(): Promise<void> {
   await env.DB.prepare('UPDATE broker_outbox SET next_attempt_at = 0, claimed_until = 0').run();
 }

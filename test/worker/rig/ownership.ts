@@ -14,7 +14,6 @@ export let maker: TestUser;
 export let anna: TestUser;
 /** Who has none at first. */
 export let bert: TestUser;
-/** Before all tests of a file. */
 export async function signUpUsers(): Promise<void> {
   [maker, anna, bert] = await Promise.all([createUser(), createUser(), createUser()]);
 }
@@ -43,7 +42,6 @@ export function activate(productKey: string, token?: string, more: object = {}):
   });
 }
 
-/** A device of Anna's. */
 export async function claimed(more: object = {}): Promise<Activation & { productKey: string }> {
   const productKey = await createProduct(more);
   const { data, message } = await activate(productKey, await tokenOf(anna));

@@ -4,14 +4,11 @@ import { call, createUser, type TestUser } from './clients/client.ts';
 export type Device = { deviceId: string; productKey: string };
 export type Listed = { total: number; list: { deviceId: string; role: string }[]; next?: string | null };
 
-/** Of the product and of each device at first. */
 export let owner: TestUser;
-/** With whom devices are shared; another one in each test. */
 export let friend: TestUser;
 /** Who has no part in any. */
 export let stranger: TestUser;
 export let productKey: string;
-/** Another one in each test. */
 export let device: Device;
 
 /** Before all tests of a file. */
@@ -21,7 +18,6 @@ export async function signUpUsers(): Promise<void> {
   await call('POST', '/products', { token: owner.token, body: { productKey, name: 'Switch' } });
 }
 
-/** Before each test. */
 export async function makeFriendAndDevice(): Promise<void> {
   friend = await createUser();
   device = await activate();

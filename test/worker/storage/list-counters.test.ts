@@ -21,7 +21,6 @@ const choice: fc.Arbitrary<Choice> = fc.record({
   flag: fc.boolean(),
 });
 
-/** Each says what the rows say that it counts, where that is not nothing. */
 const counters: Record<string, [counter: string, rows: string]> = {
   'devices of an owner and product': [
     `select product_id || ' ' || owner_id as of, devices, inactive, online, disabled from device_counts where devices > 0`,
@@ -54,7 +53,6 @@ const counters: Record<string, [counter: string, rows: string]> = {
   ],
 };
 
-/** Both in one transaction: presence is written in the background. */
 async function expectCounted(): Promise<void> {
   for (const [what, statements] of Object.entries(counters)) {
     const read = await env.DB.batch<object>(statements.map((statement) => env.DB.prepare(statement)));

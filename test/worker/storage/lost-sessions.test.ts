@@ -47,7 +47,6 @@ async function share(deviceId: string, user: TestUser): Promise<void> {
   expect(accepted).toMatchObject({ code: 200 });
 }
 
-/** As a restore of the objects to a time before the activation leaves it. */
 async function lose(deviceId: string): Promise<void> {
   await runInDurableObject(sessionOf(deviceId), async (_, { storage }) => {
     await storage.deleteAlarm();

@@ -13,7 +13,6 @@ beforeAll(commands.signUpOwner);
 beforeEach(commands.openBridge);
 afterEach(commands.closeBridge);
 
-/** With a member that no version knows, down to `depth`: what is below has members that are data. */
 function withMore(value: unknown, depth: number): unknown {
   if (typeof value !== 'object' || value === null || Array.isArray(value) || depth === 0) return value;
   const members = Object.entries(value).map(([name, member]) => [name, withMore(member, depth - 1)] as const);

@@ -151,7 +151,6 @@ describe('a broker with an API', () => {
   const unknown: Client = { status: 404, body: { code: 'CLIENTID_NOT_FOUND' } };
   const asleep: Client = { status: 200, body: { clientid: 'x', connected: false } };
 
-  /** Answers as the broker's API; the paths that were asked. */
   function serveApi(clientOf: (name: string) => Client): string[] {
     const asked: string[] = [];
     vi.spyOn(globalThis, 'fetch').mockImplementation((input) => {

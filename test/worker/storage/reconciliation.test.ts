@@ -67,7 +67,6 @@ async function statusInList(): Promise<string | undefined> {
   return (await listDevices())[0]?.status;
 }
 
-/** With the password of its last activation. */
 async function connect(deviceId: string): Promise<void> {
   const passwordDigest = await digestOf(passwords.get(deviceId) ?? '');
   expect(await sessionOf(deviceId).authenticate({ productKey, passwordDigest })).toMatchObject({ ok: true });
@@ -216,7 +215,6 @@ describe('a session without a record', () => {
     return (await sessionOf(deviceId).status(inPerson(owner.userId))).ok;
   }
 
-  /** Nothing but the row shows that the answer of D1 has arrived. */
   async function readCheck(deviceId: string): Promise<{ confirmedAtMs: number; missingSinceMs: number | null }> {
     return runInDurableObject(sessionOf(deviceId), (_, { storage }) => {
       const query = "select json from slice where name = 'administration'";

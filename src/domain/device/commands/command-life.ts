@@ -110,7 +110,6 @@ export function markReplied(command: Command, replyCode: number | null, nowMs: n
   return { ...command, deviceAcknowledgedAtMs: nowMs, replyCode, attemptAtMs: null, isAwaitingDevice: false };
 }
 
-/** Without a reply only a change proves it: what was true before may have been reported before the command arrived. */
 export function markShown(
   command: Command,
   reported: ReadonlyMap<string, Json>,
@@ -145,7 +144,6 @@ export function isPending(command: Command, nowMs: number): boolean {
   return command.isQueued && !isSettled && command.cancelledBecause === null && nowMs < command.expiresAtMs;
 }
 
-/** Its state can still change by a report or a publication: loaded when the object wakes. */
 export function isOpen(command: Command, nowMs: number): boolean {
   const { confirmedAtMs, cancelledBecause, undeliveredBecause, replyCode } = command;
   const isConfirmable = visibleResult(command.params) !== undefined && confirmedAtMs === null && isSuccess(replyCode);

@@ -38,7 +38,6 @@ export type CommandsSlice = {
 
 export type IdempotencyRecord = {
   key: string;
-  /** Of the request: the same key with another request is a mistake of the caller. */
   digest: string;
   commandId: string;
   deviceOnline: boolean;

@@ -46,7 +46,6 @@ export type GuestUse = { linkId: string; commandId: string; number: number; addr
 /** A link is for a visit or a gate, not for a program. */
 export const maxUsesOfLink = 1_000;
 export const maxDaysOfLink = 30;
-/** Of all links of a device: a visitor presses a button, and presses it again. */
 export const guestUsesPerMinute = 20;
 
 export const guestLinksSlice: Slice<GuestLinksSlice> = {
@@ -89,7 +88,6 @@ export const revokeGuestLink: Handler<'guest_link_revoked'> = (state, { linkId, 
   return { state: noteGuest(withLinks(state, links), 'link_revoked', linkId, address, nowMs), result: accept(null) };
 };
 
-/** For good: a link does not work again when the device is enabled. */
 export function endGuestLinks(state: DeviceState): DeviceState {
   if (state.guests.links.every(({ isEnded }) => isEnded)) return state;
   const links = state.guests.links.map((link) => ({ ...link, isEnded: true }));
@@ -124,7 +122,6 @@ export const applyGuestUse: Handler<'guest_link_used'> = (
   return { state: noteGuest(counted, 'link_used', linkId, address, nowMs), result: accepted.result };
 };
 
-/** Gives a use back whose command has certainly reached nobody. `before`: when it was still on its way. */
 export function returnGuestUse(before: DeviceState, state: DeviceState, commandId: string, nowMs: number): DeviceState {
   const find = ({ commands }: DeviceState) => commands.loaded.find((one) => one.commandId === commandId);
   const command = find(state);
@@ -153,7 +150,6 @@ export function countUsesLeft({ guests }: DeviceState, linkId: string, nowMs: nu
   return link !== undefined && stateOf(link, nowMs) === 'open' ? link.maxUses - link.uses : 0;
 }
 
-/** Of a stored answer; no key that a caller may give is like it. */
 export function guestKey(linkId: string, requestId: string): string {
   return `guest\n${linkId}\n${requestId}`;
 }

@@ -24,7 +24,6 @@ export type Effect =
       expiresAtMs: number;
       messageExpirySeconds: number;
     }
-  /** Ends as `announcement_ended`. `isDirect`: the device's last session was direct, so that no broker is asked. */
   | {
       kind: 'publish_announcement';
       topic: string;

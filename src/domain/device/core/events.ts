@@ -64,7 +64,6 @@ export type DeviceEvent =
   | ({ kind: 'member_joined' } & NewMember & Party)
   | ({ kind: 'member_changed'; actor: Actor; userId: number; role: MemberRole } & Party)
   | ({ kind: 'member_removed'; actor: Actor; userId: number } & Party)
-  /** By who may share the device, or declined by who was invited. */
   | ({ kind: 'invitation_changed'; actor: Actor; change: InvitationChange; role: MemberRole | null } & Party)
   | { kind: 'members_written'; version: number; isWritten: boolean }
   | { kind: 'subscriptions_ended'; userId: number; shard: string; isDone: boolean }
@@ -129,7 +128,6 @@ export type Reporter<Kind extends ReportKind> = (
 export type Ingested = {
   others: (MessageResult & { position: number })[];
   subscriptions: readonly Subscription[];
-  /** Of the valid credentials. Pushes carry them: relay sessions of others are over. */
   generations: readonly number[];
   readers: readonly number[];
 };

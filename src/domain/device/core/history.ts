@@ -14,7 +14,6 @@ export type Transition = {
   reason: TransitionReason;
   detail: string;
   time: number;
-  /** Of an entry that stands for several transitions, of which it is the last. */
   count?: number;
 };
 export type JournalEntry = { time: number; address: string | null } & (

@@ -31,7 +31,6 @@ export function admitMessage(state: DeviceState, atMs: number): DeviceState | un
   return messages && { ...state, budgets: { ...state.budgets, messages } };
 }
 
-/** Of a message beyond the limit: counts it, and keeps what it says about the present. */
 export function coalesce(state: DeviceState, meaning: DeviceMessage, atMs: number, nowMs: number): DeviceState {
   const counted = countDropped(state, 1, nowMs);
   const { coalesced } = state;

@@ -180,7 +180,6 @@ export function keepSessionPassword(credentials: CredentialsSlice): CredentialsS
   return withPasswords(credentials, kept === undefined ? [] : [kept]);
 }
 
-/** Ends every password. `isAwaitingLogin`: the broker asks at login, so that the next one is noticed. */
 export function endPasswords(credentials: CredentialsSlice, isAwaitingLogin: boolean, nowMs: number): CredentialsSlice {
   const ended = withPasswords({ ...credentials, sessionDigest: undefined }, []);
   return { ...ended, isAwaitingLogin, acceptedFromMs: nowMs };

@@ -89,7 +89,6 @@ export const removeMember: Handler<'member_removed'> = (state, { userId, actor, 
   return { state: endSubscriptionsOf(noted, [userId]), result: accept(null) };
 };
 
-/** Another owner: nobody is a member any more, and who was, or was the owner, may not follow the device. */
 function endSharing(state: DeviceState, newOwnerId: number): DeviceState {
   const { sharing, identity } = state;
   const former = [identity.ownerId, ...sharing.members.map(({ userId }) => userId)];

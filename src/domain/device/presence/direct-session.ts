@@ -21,7 +21,6 @@ import { presenceTimes } from './presence-times.ts';
 export type DirectSlice = {
   session: {
     startedAtMs: number;
-    /** Since when its socket is known to be gone without a word: a deployment or the end of a process. */
     lostAtMs: number | null;
   } | null;
   isLast: boolean;
@@ -99,7 +98,6 @@ export function revokeDirectSession(state: DeviceState, decision: Decision): Dev
   return applyPresence(ended, { kind: 'revoked' }, decision).state;
 }
 
-/** The presence that follows is the caller's. */
 export function endSocket(state: DeviceState, { effects }: Decision): void {
   if (state.direct.session !== null) effects.push({ kind: 'end_direct_session', reason: 'revoked' });
 }

@@ -68,7 +68,6 @@ export type PresenceOutcome = {
 type Move = { state: PresenceState; reason: TransitionReason; detail?: string; atMs: number; hasReturned?: boolean };
 
 const { reorderingMs, oldWillMs, unknownFarewellMs } = presenceTimes;
-/** Ends of a session that another one of the same client replaced: the device is still here. */
 const takeoverReasons: readonly string[] = ['takenover', 'discarded', 'takeover'];
 
 export const initialPresence: PresenceState = {

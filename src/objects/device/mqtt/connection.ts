@@ -34,7 +34,6 @@ type Attachment = z.infer<typeof attachmentSchema>;
 
 export class DirectConnection {
   readonly socket: WebSocket;
-  /** Of the device, or of the gateway's client. */
   readonly address: string;
   phase: Attachment['phase'];
   session: DirectSession | null;
@@ -58,7 +57,6 @@ export class DirectConnection {
     return connection;
   }
 
-  /** As it was before the object slept; undefined where that is not known. */
   static wake(socket: WebSocket): DirectConnection | undefined {
     const attached = attachmentSchema.safeParse(socket.deserializeAttachment()).data;
     return attached && new DirectConnection(socket, attached);

@@ -7,7 +7,6 @@ const takenAtOnce = 2;
 
 export class PacketGathering {
   #isPipelining = false;
-  /** So many have come since the device could read an acknowledgement. */
   #unread = 0;
   #timer: ReturnType<typeof setTimeout> | null = null;
   #held: ReturnType<typeof setTimeout> | null = null;

@@ -106,7 +106,6 @@ export class MqttPump {
     else if (this.#object === undefined) this.#refuse(level, connectRefusalOf(outcome.refusal), outcome.refusal);
   }
 
-  /** Ends with the object's answer to CONNECT, which the client is sent as it is. */
   async #connectObject({ device }: DirectLogin, level: ProtocolLevel): Promise<Outcome<null>> {
     const opened = await this.#openObject(device.deviceId);
     if (!opened.ok) return opened;

@@ -48,7 +48,6 @@ export async function call<T = never>(method: string, path: string, options: Cal
   return { status: response.status, headers: response.headers, ...envelope };
 }
 
-/** As `call`, but the bare response. */
 export function send(method: string, path: string, options: CallOptions = {}): Promise<Response> {
   const headers = new Headers(options.headers);
   if (options.token !== undefined) headers.set('Authorization', `Bearer ${options.token}`);

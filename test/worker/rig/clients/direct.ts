@@ -153,7 +153,6 @@ export class DirectClient {
     return this.#packets;
   }
 
-  /** Without DISCONNECT. */
   drop(): void {
     this.#socket.close(1000, '');
   }

@@ -14,7 +14,6 @@ export async function openLink(): Promise<TestSocket> {
   return bridge;
 }
 
-/** What a bridge says first. */
 export const helloOf = (bridgeId: string, brokerConnected = true, instanceId = `${bridgeId}-run-1`) => ({
   ...{ type: 'hello', bridgeId, instanceId, brokerConnected },
   ...{ spoolId: `spool-of-${bridgeId}`, sessionDigest: 'session' },

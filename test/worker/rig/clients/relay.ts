@@ -50,7 +50,6 @@ export const itemOf = (topic: string, payload: string) => ({
   receivedAtMs: Date.now(),
 });
 
-/** As a bridge would bring it. */
 export async function report(...items: ReturnType<typeof itemOf>[]): Promise<void> {
   const { code } = await call('POST', uplinkPath, {
     headers: { Authorization: `Bearer ${bridgeSecret}` },
