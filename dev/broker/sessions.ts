@@ -1,5 +1,6 @@
 // Which client holds which session of the local broker, and why it ended; each beginning and end is reported once. Watches the
 // connections themselves: when two connections of a client id cross, aedes' own event names the wrong one or is missing.
+import { hash, timingSafeEqual } from 'node:crypto';
 import { createServer, type Server } from 'node:http';
 import type { Aedes, Client } from 'aedes';
 import type { EndReason, WorkerHooks } from './worker-hooks.ts';
@@ -54,18 +55,18 @@ export class Sessions {
   }
 }
 
-/** After DISCONNECT aedes closes the connection, before the client has ended it and without an error. */
 function endOf({ conn }: Client): EndReason {
   return conn.errored === null && !conn.readableEnded ? 'normal' : 'tcp_closed';
 }
 
 /** The two calls of EMQX's management API that the Worker makes: whether a client is connected, and the end of its session. */
 export function createAdminServer(sessions: Sessions, apiKey: string, apiSecret: string): Server {
-  const expected = `Basic ${Buffer.from(`${apiKey}:${apiSecret}`).toString('base64')}`;
+  const digestOf = (text = '') => hash('sha256', text, 'buffer');
+  const expected = digestOf(`Basic ${Buffer.from(`${apiKey}:${apiSecret}`).toString('base64')}`);
   return createServer(({ url = '', method, headers }, response) => {
     const clientId = decodeURIComponent(/^\/api\/v5\/clients\/([^/]+)$/.exec(url)?.[1] ?? '');
-    if (headers.authorization !== expected) response.writeHead(401).end();
-    else if (!sessions.has(clientId)) response.writeHead(404).end();
+    if (!timingSafeEqual(digestOf(headers.authorization), expected)) response.writeHead(401).end();
+    else if (!sessions.has(clientId)) response.writeHead(404).end('{"code":"CLIENTID_NOT_FOUND"}');
     else if (method === 'GET') {
       response.writeHead(200, { 'content-type': 'application/json' });
       response.end(JSON.stringify({ clientid: clientId, connected: true }));

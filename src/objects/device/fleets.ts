@@ -88,7 +88,7 @@ export class DeviceFleets {
 
   #save(userId: number, lease: Lease): void {
     this.#leases.set(userId, lease);
-    this.#storage.writeSlices({ [rowName]: { leases: [...this.#leases] } });
+    if (this.#storage.hasSlices()) this.#storage.writeSlices({ [rowName]: { leases: [...this.#leases] } });
   }
 
   #isLeased(userId: number): boolean {

@@ -82,6 +82,7 @@ export class DeviceStorage {
   }
 
   readRow(name: string): unknown {
+    if (!this.hasSlices()) return undefined;
     return this.#readJson('SELECT json FROM slice WHERE name = ?', name)[0];
   }
 
@@ -155,6 +156,11 @@ export class DeviceStorage {
       record.createdAtMs,
       JSON.stringify(record),
     );
+  }
+
+  /** Not before the device was made, nor after it was deleted. */
+  hasSlices(): boolean {
+    return this.#sql.exec("SELECT 1 FROM sqlite_master WHERE name = 'slice'").toArray().length > 0;
   }
 
   #readJson(query: string, ...bindings: (string | number)[]): unknown[] {
