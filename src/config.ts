@@ -4,7 +4,6 @@ import { z } from 'zod';
 import { readLimits } from './limits.ts';
 import { sampleInfoLines } from './log.ts';
 
-/** The hints of the platform, see DurableObjectLocationHint. */
 const locationHints = [
   'wnam',
   'enam',
