@@ -9,9 +9,6 @@ import { endOf, inParallel, nameOfError, send, type HttpAnswer } from '../rig/tr
 const serialsAtOnce = 1_000;
 const path = '/api/v1/products';
 const ever = 'createdAfter=2000-01-01T00:00:00Z';
-const maxDeletedPerSecond = 50;
-/** What a burst may have more: a slice that was under way, and one after it. */
-const slack = 200;
 const preparedWithinMs = 60_000;
 
 const newSerial = (): string => `bulk-${randomBytes(8).toString('hex')}`;
@@ -50,12 +47,10 @@ export const bulkFloods: Attack[] = [
   {
     name: 'bulk-deletions',
     title: 'an owner of thousands of devices deletes them and imports more, in parallel and in a loop',
-    holds: 'one such request at a time with pauses, one more waits, the others are refused',
+    holds: "each is answered, or refused beyond the user's writes, and the bystander is served",
     run: async (target, { seconds, clients, sockets }) => {
       const tally = new Tally();
       const productKey = await prepare(target, Math.ceil(sockets / 100));
-      const startedAtMs = performance.now();
-      let deleted = 0;
       await inParallel(clients, endOf(seconds), async (number) => {
         const isImport = number % 8 === 7;
         try {
@@ -64,18 +59,13 @@ export const bulkFloods: Attack[] = [
             : ask(target, 'DELETE', `/${productKey}/devices?${ever}`));
           tally.note(`${isImport ? 'import' : 'deletion'} ${status}`);
           if (status !== 200 && status !== 429) tally.problem(`${status} ${text.slice(0, 200)}`);
-          const { data } = JSON.parse(text) as { data: { deleted?: number; failed?: number } | null };
-          deleted += data?.deleted ?? 0;
+          const { data } = JSON.parse(text) as { data: { failed?: number } | null };
           if ((data?.failed ?? 0) > 0) tally.problem(`${data?.failed} devices were not deleted`);
         } catch (error) {
           tally.note(nameOfError(error));
           tally.problem(nameOfError(error));
         }
       });
-      const tookSeconds = (performance.now() - startedAtMs) / 1000;
-      if (deleted > tookSeconds * maxDeletedPerSecond + slack) {
-        tally.problem(`${deleted} devices were deleted in ${tookSeconds.toFixed(1)} s`);
-      }
       return tally.result();
     },
   },
