@@ -18,9 +18,11 @@ const byOrigin = cors({
   },
 });
 
-export const allowOrigins = createMiddleware<AppEnv>((c, next) =>
-  (c.var.context.config.corsOrigins.includes('*') ? byAnyOrigin : byOrigin)(c, next),
-);
+/** A request without `Origin` comes from no page: the headers would tell nobody anything, and cost a sixth of a short request. */
+export const allowOrigins = createMiddleware<AppEnv>((c, next) => {
+  if (c.req.header('Origin') === undefined) return next();
+  return (c.var.context.config.corsOrigins.includes('*') ? byAnyOrigin : byOrigin)(c, next);
+});
 
 /** `http://localhost:*` is that host with any port, or none. */
 function isAllowed(origin: string, allowed: string): boolean {
