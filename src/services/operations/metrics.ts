@@ -3,8 +3,7 @@
 import { countOutbox } from '../../db/devices/broker-outbox.ts';
 import { countAllDevices } from '../../db/devices/lists.ts';
 import { countUsers } from '../../db/accounts/operator.ts';
-import { callBrokerLink } from '../../objects/calls/stubs.ts';
-import { describeError, log } from '../../log.ts';
+import { callBrokerLink, resultOr } from '../../objects/calls/stubs.ts';
 import type { ServiceContext } from '../../context.ts';
 import { findMissingParts } from './health.ts';
 
@@ -19,7 +18,12 @@ export async function renderMetrics(context: ServiceContext): Promise<string> {
     countUsers(db),
     countAllDevices(db),
     countOutbox(db, Date.now()),
-    hasBroker ? readLink(context) : undefined,
+    hasBroker
+      ? resultOr(
+          undefined,
+          callBrokerLink(context.env, 'health', 'idempotent', (stub) => stub.health()),
+        )
+      : undefined,
   ]);
   const { inactive, online, disabled } = devices;
   const offline = devices.devices - inactive - online - disabled;
@@ -60,13 +64,4 @@ function gauge(help: string, value: number): Metric {
 
 function samplesOf(label: string, counts: Record<string, number>): Sample[] {
   return Object.entries(counts).map(([name, count]) => [`{${label}="${name}"}`, count]);
-}
-
-async function readLink({ env }: ServiceContext) {
-  try {
-    return await callBrokerLink(env, 'health', 'idempotent', (link) => link.health());
-  } catch (error) {
-    log('warn', 'metrics: the link to the bridge does not answer', describeError(error));
-    return undefined;
-  }
 }

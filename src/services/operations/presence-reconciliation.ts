@@ -1,9 +1,8 @@
 // Finds devices that show as online although their session is over and nobody said so: a slice of all devices at each run.
 // Where the broker has an API it is asked about each; otherwise it matters only that it has forgotten its sessions.
 import { listDevicesAfter } from '../../db/devices/devices.ts';
-import { RefusedError } from '../../domain/refusal.ts';
 import type { DeviceIdentity } from '../../domain/topics.ts';
-import { callBrokerLink, callDevice } from '../../objects/calls/stubs.ts';
+import { callBrokerLink, callDevice, resultOr } from '../../objects/calls/stubs.ts';
 import { log } from '../../log.ts';
 import { BrokerCallError } from '../broker/provisioner.ts';
 import { isClientConnected } from '../broker/provisioner-emqx.ts';
@@ -66,11 +65,8 @@ async function askBroker(context: ServiceContext, device: DeviceIdentity): Promi
 
 /** A device that cannot be told is told by a later run. */
 async function reportDoubt(env: Env, { deviceId }: DeviceIdentity, doubt: Doubt): Promise<void> {
-  try {
-    await callDevice(env, deviceId, 'reportConnection', 'idempotent', (session) =>
-      session.decide({ kind: 'connection_reported', report: { kind: 'doubted', ...doubt } }),
-    );
-  } catch (error) {
-    if (!(error instanceof RefusedError)) throw error;
-  }
+  const reported = callDevice(env, deviceId, 'reportConnection', 'idempotent', (session) =>
+    session.decide({ kind: 'connection_reported', report: { kind: 'doubted', ...doubt } }),
+  );
+  await resultOr(undefined, reported);
 }
