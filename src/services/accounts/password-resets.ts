@@ -22,15 +22,15 @@ const tokenPattern = /^pr_[A-Za-z0-9]{43}$/;
 
 /** Goes on after the answer, whose time would tell an account that exists. @throws RefusedError not_found without mails */
 export function requestPasswordReset(context: ServiceContext, email: string): void {
-  const send = openMailSender(context.config);
-  if (send === undefined) throw new RefusedError({ kind: 'not_found', what: 'route' });
+  const { mail } = context.config;
+  if (mail === undefined) throw new RefusedError({ kind: 'not_found', what: 'route' });
   const sendIfKnown = async (): Promise<void> => {
     const user = await findUserByName(context.primary(), foldName(email));
     // A username that looks like somebody else's email is nobody's address.
     if (user === undefined || user.foldedEmail !== foldName(email)) return;
     const reset = await issuePasswordReset(context, user);
     if (reset === undefined) log('warn', 'password reset: no mail sent', { userId: user.id });
-    else await send({ to: user.email, ...describeReset(reset.link ?? reset.token) });
+    else await sendMail(mail, { to: user.email, ...describeReset(reset.link ?? reset.token) });
   };
   runInBackground('password reset by mail', sendIfKnown());
 }
@@ -77,16 +77,11 @@ If it was not you, you need to do nothing: your password stays as it is.
   return { subject: 'Set a new password', text };
 }
 
-type Mail = { to: string; subject: string; text: string };
-type MailSender = (mail: Mail) => Promise<void>;
-
 const answerWithinMs = 10_000;
 
-function openMailSender({ mail }: Pick<Config, 'mail'>): MailSender | undefined {
-  return mail && ((message) => sendOverHttp(mail, message));
-}
+type Mail = { to: string; subject: string; text: string };
 
-async function sendOverHttp({ url, from, secret }: NonNullable<Config['mail']>, mail: Mail): Promise<void> {
+async function sendMail({ url, from, secret }: NonNullable<Config['mail']>, mail: Mail): Promise<void> {
   const response = await fetch(url, {
     method: 'POST',
     headers: { Authorization: `Bearer ${secret}`, 'Content-Type': 'application/json' },
