@@ -3,7 +3,7 @@
 import { finishInBackground } from '../background.ts';
 import type { Config } from '../config.ts';
 import type { ServiceContext } from '../context.ts';
-import { RefusedError, type Refusal } from '../domain/refusal.ts';
+import { RefusedError } from '../domain/refusal.ts';
 import { Buckets } from '../domain/token-bucket.ts';
 import { describeError, log } from '../log.ts';
 
@@ -25,13 +25,10 @@ export async function isWithinShield({ env, config }: Limited, shield: FloodShie
   }
 }
 
-export function refusedBy(shield: FloodShield): Extract<Refusal, { kind: 'rate_limited' }> {
-  return { kind: 'rate_limited', limit: shield, retryAfterSeconds: periodSeconds(shield) };
-}
-
 /** @throws RefusedError `rate_limited` */
 export async function holdToShield(context: Limited, shield: FloodShield, key: string): Promise<void> {
-  if (!(await isWithinShield(context, shield, key))) throw new RefusedError(refusedBy(shield));
+  if (await isWithinShield(context, shield, key)) return;
+  throw new RefusedError({ kind: 'rate_limited', limit: shield, retryAfterSeconds: periodSeconds(shield) });
 }
 
 /** `write`: writes to the one database of all users. */

@@ -17,7 +17,7 @@ import { accept, credentialRefused, refuse, limitReached, RefusedError, type Out
 import type { ApiKeyBody } from '../../protocol/http/api-keys.ts';
 import { callRelay, relayShardNames } from '../../objects/calls/stubs.ts';
 import type { ServiceContext } from '../../context.ts';
-import { isWithinShield, refusedBy } from '../../pacing/rate-limits.ts';
+import { isWithinShield } from '../../pacing/rate-limits.ts';
 import { BlockedAddresses, rememberNewest } from '../../domain/newest.ts';
 import { toIso } from '../../domain/time.ts';
 
@@ -117,7 +117,9 @@ export async function authenticateKey(
   if (!keyIdPattern.test(keyId) || !apiKeyPattern.test(secret))
     return refuse(credentialRefused('api_key', 'malformed'));
   const retryAfterSeconds = blocked.secondsLeft(clientAddress);
-  if (retryAfterSeconds > 0 && !knownKeys.has(keyId)) return refuse({ ...refusedBy(shield), retryAfterSeconds });
+  if (retryAfterSeconds > 0 && !knownKeys.has(keyId)) {
+    return refuse({ kind: 'rate_limited', limit: shield, retryAfterSeconds });
+  }
   const key = await readKey(context, keyId);
   if (key === undefined || !(await hasDigest(secret, key.secretHash))) {
     if (!(await isWithinShield(context, shield, clientAddress))) blocked.block(clientAddress);

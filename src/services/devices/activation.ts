@@ -25,7 +25,7 @@ import { provisionAtBroker } from '../broker/provisioning.ts';
 import { readClaimToken } from './claim-tokens.ts';
 import { describeConnection } from './devices.ts';
 import type { ServiceContext } from '../../context.ts';
-import { isWithinShield, refusedBy } from '../../pacing/rate-limits.ts';
+import { holdToShield } from '../../pacing/rate-limits.ts';
 import { factsOf, hadSession, restoreSession } from './lost-sessions.ts';
 import { hourMs } from '../../domain/time.ts';
 
@@ -161,12 +161,8 @@ async function renewProjection(env: Env, { deviceId, projectionVersion, membersV
 /** New serials cost rows and an object. Known serials do not count: a flood cannot lock them out (field note 8). */
 async function refuseFloodOfNew(context: ServiceContext, productKey: string, clientAddress: string): Promise<void> {
   // The address first: what it is refused does not count against the product.
-  if (!(await isWithinShield(context, 'NEW_DEVICE_ADDRESS_LIMIT', `${productKey} ${clientAddress}`))) {
-    throw new RefusedError(refusedBy('NEW_DEVICE_ADDRESS_LIMIT'));
-  }
-  if (!(await isWithinShield(context, 'NEW_DEVICE_LIMIT', productKey))) {
-    throw new RefusedError(refusedBy('NEW_DEVICE_LIMIT'));
-  }
+  await holdToShield(context, 'NEW_DEVICE_ADDRESS_LIMIT', `${productKey} ${clientAddress}`);
+  await holdToShield(context, 'NEW_DEVICE_LIMIT', productKey);
 }
 
 async function makeDevice(

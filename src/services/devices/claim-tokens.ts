@@ -7,7 +7,7 @@ import { requireRightOfKey, type Actor } from '../../domain/access.ts';
 import { BlockedAddresses } from '../../domain/newest.ts';
 import { limitReached, RefusedError } from '../../domain/refusal.ts';
 import type { ServiceContext } from '../../context.ts';
-import { isWithinShield, refusedBy } from '../../pacing/rate-limits.ts';
+import { isWithinShield } from '../../pacing/rate-limits.ts';
 import { toIso } from '../../domain/time.ts';
 
 const tokenLength = 20;
@@ -44,7 +44,7 @@ export async function describeClaimToken(context: ServiceContext, actor: Actor, 
 /** From then on the token works for `usedBy` alone, until it expires: an answer may be lost. */
 export async function readClaimToken(context: ServiceContext, token: string, usedBy: string, clientAddress: string) {
   const retryAfterSeconds = blocked.secondsLeft(clientAddress);
-  if (retryAfterSeconds > 0) throw new RefusedError({ ...refusedBy(shield), retryAfterSeconds });
+  if (retryAfterSeconds > 0) throw new RefusedError({ kind: 'rate_limited', limit: shield, retryAfterSeconds });
   const userId = tokenPattern.test(token)
     ? await useClaimToken(context.primary(), await digestOf(token), usedBy, Date.now())
     : undefined;

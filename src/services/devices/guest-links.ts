@@ -11,12 +11,11 @@ import type { Page, PageRequest } from '../../domain/pagination.ts';
 import { RefusedError, unwrap } from '../../domain/refusal.ts';
 import { callDevice } from '../../objects/calls/stubs.ts';
 import type { ServiceContext } from '../../context.ts';
-import { isWithinShield, refusedBy } from '../../pacing/rate-limits.ts';
+import { holdToShield } from '../../pacing/rate-limits.ts';
 import { toIso } from '../../domain/time.ts';
 import { askDevice, askDeviceAs, requireDeviceId } from './device-access.ts';
 
 const waitSeconds = 5;
-const useShield = 'GUEST_LIMIT';
 const maxAddresses = 10_000;
 /** A person mistypes an address a few times; at this rate a guess of a signed token never succeeds. */
 const guessesPerMinute = 20;
@@ -104,8 +103,8 @@ async function requireLink(context: ServiceContext, token: string, clientAddress
     if (context.config.rateLimits === 'production') countGuess(clientAddress, Date.now());
     throw new RefusedError({ kind: 'guest_link_refused', because: 'wrong' });
   }
-  if (await isWithinShield(context, useShield, clientAddress)) return link;
-  throw new RefusedError(refusedBy(useShield));
+  await holdToShield(context, 'GUEST_LIMIT', clientAddress);
+  return link;
 }
 
 function countGuess(address: string, nowMs: number): void {
