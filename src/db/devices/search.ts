@@ -62,7 +62,8 @@ export async function searchDevices(
   take(viewed, 'viewer');
   const sorted = [...names].sort(([aId, a], [bId, b]) => (a < b ? -1 : a > b ? 1 : 0) || aId - bId);
   const ids = sorted.slice((page - 1) * size, page * size).map(([rowId]) => rowId);
-  const rows = await readRows(db, ids);
+  const rows = ids.length === 0 ? [] : await selectDevices(db).where(inArray(id, ids));
+  rows.sort((a, b) => ids.indexOf(a.device.id) - ids.indexOf(b.device.id));
   return {
     total: sorted.length,
     isCut: byName.length === max || bySerial.length === max,
@@ -87,10 +88,4 @@ function sharedWith(db: Database, userId: number, text: string) {
       .where(sql`${starts(searchName)} or ${starts(sql`lower(${deviceSN})`)} or ${deviceId} = ${text}`);
   });
   return queries as [(typeof queries)[number], (typeof queries)[number]];
-}
-
-async function readRows(db: Database, ids: readonly number[]) {
-  if (ids.length === 0) return [];
-  const rows = await selectDevices(db).where(inArray(id, [...ids]));
-  return rows.sort((a, b) => ids.indexOf(a.device.id) - ids.indexOf(b.device.id));
 }

@@ -1,10 +1,9 @@
 // API keys (contract 4.1), managed with a bearer token only: parse, one service call, answer.
-import { z } from '@hono/zod-openapi';
 import { inPersonFor } from '../../http/authenticate.ts';
 import { answer, callerErrors, responsesOf, signedInErrors } from '../../http/envelope.ts';
 import { jsonBody } from '../../http/request-body.ts';
 import { createRouter, routesAbout } from '../../http/router.ts';
-import { pageQuery } from '../../protocol/http/common.ts';
+import { pageQuerySchema } from '../../protocol/http/devices.ts';
 import * as schemas from '../../protocol/http/api-keys.ts';
 import { createApiKey, pageApiKeys, removeApiKey } from '../../services/accounts/api-keys.ts';
 
@@ -29,7 +28,7 @@ export const apiKeyRoutes = createRouter()
     route('get', '/', {
       summary: 'List your API keys, newest first',
       ...asUser,
-      request: { query: z.object(pageQuery) },
+      request: { query: pageQuerySchema },
       responses: responsesOf(schemas.apiKeyPageSchema, ...signedInErrors),
     }),
     (c) => answer(c, pageApiKeys(c.var.context, c.var.caller.userId, c.req.valid('query'))),
