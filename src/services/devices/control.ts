@@ -9,7 +9,7 @@ import type { CommandView } from '../../domain/device/commands/commands.ts';
 import type { CommandReceipt } from '../../objects/device/commands.ts';
 import type { ServiceContext } from '../../context.ts';
 import { toIso } from '../../domain/time.ts';
-import { askDevice, askDeviceAs, requireDeviceId } from './device-access.ts';
+import { askDevice, askDeviceAs, decide, requireDeviceId } from './device-access.ts';
 
 export type ControlOptions = {
   waitSeconds: number | undefined;
@@ -63,11 +63,7 @@ export async function readCommand(context: ServiceContext, actor: Actor, deviceI
 }
 
 export async function cancelCommand(context: ServiceContext, actor: Actor, deviceId: string, commandId: string) {
-  return describeCommand(
-    await askDevice(context, deviceId, 'cancelCommand', (device) =>
-      device.decide({ kind: 'cancel_requested', actor, commandId }),
-    ),
-  );
+  return describeCommand(await decide(context, deviceId, { kind: 'cancel_requested', actor, commandId }));
 }
 
 function describeCommand(command: CommandView) {

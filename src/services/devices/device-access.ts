@@ -4,6 +4,7 @@ import type { ServiceContext } from '../../context.ts';
 import { findDevice, type DeviceWithProduct } from '../../db/devices/devices.ts';
 import { findMemberRole } from '../../db/devices/members.ts';
 import { refusalOf, roleOf, type Actor, type DeviceAction, type Role } from '../../domain/access.ts';
+import type { EventOf, RequestKind, Results } from '../../domain/device/core/events.ts';
 import { RefusedError, unwrap, type Outcome } from '../../domain/refusal.ts';
 import { isDeviceId } from '../../domain/topics.ts';
 import { callDevice, type RemoteDevice } from '../../objects/calls/stubs.ts';
@@ -42,6 +43,28 @@ export async function askDevice<T>(
   const outcome = await call();
   const isAbsent = !outcome.ok && outcome.refusal.kind === 'not_found' && outcome.refusal.what === 'device';
   return unwrap<T>(isAbsent && (await restoreById(context, deviceId)) ? await call() : outcome);
+}
+
+type Request = EventOf<RequestKind>;
+type Decided<Event extends Request> = Results[Event['kind']] extends Outcome<infer T> ? T : never;
+
+/** Has the session decide. The event says who asks; it may arrive twice. */
+export function decide<Event extends Request>(context: ServiceContext, deviceId: string, event: Event) {
+  return askDevice(context, deviceId, event.kind, deciding(event));
+}
+
+/** As `decide`. If there is no session, D1 says whether the user has a right to `action`. */
+export function decideAs<Event extends Request & { actor: Actor }>(
+  context: ServiceContext,
+  deviceId: string,
+  action: DeviceAction,
+  event: Event,
+) {
+  return askDeviceAs(context, event.actor, deviceId, { action, operation: event.kind, ask: deciding(event) });
+}
+
+function deciding<Event extends Request>(event: Event) {
+  return (device: RemoteDevice) => device.decide(event) as Promise<Outcome<Decided<Event>>>;
 }
 
 /** @throws RefusedError not_found for text that is no device id: each would wake an object of its own. */

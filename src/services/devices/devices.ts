@@ -21,7 +21,7 @@ import { disconnectClient } from '../broker/provisioner-emqx.ts';
 import { provisionAtBroker } from '../broker/provisioning.ts';
 import type { ServiceContext } from '../../context.ts';
 import { toIso } from '../../domain/time.ts';
-import { askDeviceAs, requireDevice } from './device-access.ts';
+import { decideAs, requireDevice } from './device-access.ts';
 import type { Config } from '../../config.ts';
 import { messagingName, type DeviceIdentity } from '../../domain/topics.ts';
 
@@ -83,11 +83,7 @@ export async function changeDevice(
   const action = disabled === undefined ? 'rename' : 'disable';
   const { device, product, role } = await requireDevice(context, actor, deviceId, action);
   const change = { ...(name !== undefined && { name }), ...(disabled !== undefined && { isDisabled: disabled }) };
-  const changed = await askDeviceAs(context, actor, deviceId, {
-    action,
-    operation: 'administer',
-    ask: (session) => session.decide({ kind: 'administered', actor, change }),
-  });
+  const changed = await decideAs(context, deviceId, action, { kind: 'administered', actor, change });
   const identity = { productKey: product.productKey, deviceId };
   if (disabled === true) {
     await Promise.all([
@@ -109,11 +105,8 @@ export async function replaceCredentials(context: ServiceContext, actor: Actor, 
   const { productKey } = product;
   const password = await createMessagingPassword(context.config.messagingSecrets, { productKey, deviceId });
   const passwordDigest = await digestOf(password);
-  const device = await askDeviceAs(context, actor, deviceId, {
-    action: 'replaceCredentials',
-    operation: 'replaceCredentials',
-    ask: (session) => session.decide({ kind: 'credentials_replaced', actor, passwordDigest, address }),
-  });
+  const replaced = { kind: 'credentials_replaced', actor, passwordDigest, address } as const;
+  const device = await decideAs(context, deviceId, 'replaceCredentials', replaced);
   await Promise.all([
     disconnectClient(context, device),
     provisionAtBroker(context, device, { kind: 'upsert', password, endsSessions: true }, requestedAtMs),

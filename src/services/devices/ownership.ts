@@ -11,18 +11,15 @@ import { disconnectClient } from '../broker/provisioner-emqx.ts';
 import { provisionAtBroker } from '../broker/provisioning.ts';
 import type { ServiceContext } from '../../context.ts';
 import { dayMs, toIso } from '../../domain/time.ts';
-import { askDevice, askDeviceAs, requireDevice, requireDeviceId } from './device-access.ts';
+import { askDeviceAs, decide, decideAs, requireDevice, requireDeviceId } from './device-access.ts';
 
 const offerMs = 7 * dayMs;
 
 export async function releaseDevice(context: ServiceContext, actor: Actor, deviceId: string) {
   const requestedAtMs = Date.now();
   const { device, product } = await requireDevice(context, actor, deviceId, 'transfer');
-  const identity = await askDeviceAs(context, actor, deviceId, {
-    action: 'transfer',
-    operation: 'release',
-    ask: (session) => session.decide({ kind: 'released', actor, defaultName: nameOf(product.name, device.deviceSN) }),
-  });
+  const defaultName = nameOf(product.name, device.deviceSN);
+  const identity = await decideAs(context, deviceId, 'transfer', { kind: 'released', actor, defaultName });
   await Promise.all([
     disconnectClient(context, identity),
     provisionAtBroker(context, identity, { kind: 'disable' }, requestedAtMs),
@@ -54,11 +51,7 @@ export async function offerDevice(
   }
   const offer = { offerId, email, toUserId, offeredAtMs, expiresAtMs };
   try {
-    await askDeviceAs(context, actor, deviceId, {
-      action: 'transfer',
-      operation: 'offerTransfer',
-      ask: (session) => session.decide({ kind: 'transfer_offered', actor, offer, address }),
-    });
+    await decideAs(context, deviceId, 'transfer', { kind: 'transfer_offered', actor, offer, address });
   } catch (error) {
     // Nobody could accept it; the offer before, if there was one, is withdrawn by this.
     await deleteTransfer(db, deviceId, offerId);
@@ -68,11 +61,7 @@ export async function offerDevice(
 }
 
 export async function withdrawOffer(context: ServiceContext, actor: Actor, deviceId: string, address: string) {
-  await askDeviceAs(context, actor, deviceId, {
-    action: 'transfer',
-    operation: 'withdrawTransfer',
-    ask: (session) => session.decide({ kind: 'transfer_withdrawn', actor, address }),
-  });
+  await decideAs(context, deviceId, 'transfer', { kind: 'transfer_withdrawn', actor, address });
   await deleteTransfer(context.primary(), deviceId);
   return { deviceId };
 }
@@ -86,9 +75,7 @@ export async function answerOffer(
   const db = context.primary();
   const offerId = await findTransfer(db, requireDeviceId(deviceId), userId);
   if (offerId === undefined) throw new RefusedError({ kind: 'not_found', what: 'transfer', id: deviceId });
-  await askDevice(context, deviceId, 'answerTransfer', (session) =>
-    session.decide({ kind: 'transfer_answered', userId, offerId, ...answer }),
-  );
+  await decide(context, deviceId, { kind: 'transfer_answered', userId, offerId, ...answer });
   await deleteTransfer(db, deviceId, offerId);
   return { deviceId };
 }
@@ -124,10 +111,6 @@ export async function setPairingWindow(
   { isOpen, address }: { isOpen: boolean; address: string },
 ) {
   const untilMs = isOpen ? Date.now() + context.config.limits.pairingWindowSeconds * 1000 : null;
-  await askDeviceAs(context, actor, deviceId, {
-    action: 'pair',
-    operation: 'setPairingWindow',
-    ask: (session) => session.decide({ kind: 'pairing_window_set', actor, untilMs, address }),
-  });
+  await decideAs(context, deviceId, 'pair', { kind: 'pairing_window_set', actor, untilMs, address });
   return { deviceId, pairingUntil: toIso(untilMs) };
 }

@@ -21,7 +21,7 @@ import { limitReached, RefusedError } from '../../domain/refusal.ts';
 import type { ServiceContext } from '../../context.ts';
 import { dayMs, toIso } from '../../domain/time.ts';
 import { requireUser } from '../accounts/accounts.ts';
-import { askDevice, requireDevice } from './device-access.ts';
+import { decide, requireDevice } from './device-access.ts';
 
 const invitationMs = 7 * dayMs;
 
@@ -98,9 +98,7 @@ export async function acceptInvitation(context: ServiceContext, userId: number, 
   if (open === undefined) throw noInvitation(id);
   const { deviceId, invitation, maxMembers } = open;
   const { role, invitedBy } = invitation;
-  await askDevice(context, deviceId, 'join', (session) =>
-    session.decide({ kind: 'member_joined', userId, role, invitedBy, ...{ email, address }, maxMembers }),
-  );
+  await decide(context, deviceId, { kind: 'member_joined', userId, role, invitedBy, email, address, maxMembers });
   await deleteInvitation(db, id, { foldedEmail });
   return { deviceId, role };
 }
@@ -130,9 +128,7 @@ export async function changeMember(
   { userId, role, address }: { userId: number; role: MemberRole; address: string },
 ) {
   const party = { email: await emailOf(context, userId), address };
-  const member = await askDevice(context, deviceId, 'changeMember', (session) =>
-    session.decide({ kind: 'member_changed', actor, userId, role, ...party }),
-  );
+  const member = await decide(context, deviceId, { kind: 'member_changed', actor, userId, role, ...party });
   return { userId: member.userId, role: member.role, since: toIso(member.sinceMs) };
 }
 
@@ -145,9 +141,7 @@ export async function removeMember(
   const action = actor.userId === userId ? 'leave' : 'share';
   const { device } = await requireDevice(context, actor, deviceId, action);
   const party = { email: await emailOf(context, userId), address };
-  await askDevice(context, deviceId, 'removeMember', (session) =>
-    session.decide({ kind: 'member_removed', actor, userId, ...party }),
-  );
+  await decide(context, deviceId, { kind: 'member_removed', actor, userId, ...party });
   await deleteInvitationsOfUser(context.primary(), device.id, userId);
   return { userId };
 }
@@ -161,9 +155,7 @@ async function noteInvitation(
   party: Party,
 ): Promise<void> {
   try {
-    await askDevice(context, deviceId, 'noteInvitation', (session) =>
-      session.decide({ kind: 'invitation_changed', actor, change, role, ...party }),
-    );
+    await decide(context, deviceId, { kind: 'invitation_changed', actor, change, role, ...party });
   } catch (error) {
     if (!(error instanceof RefusedError) || error.refusal.kind !== 'not_found') throw error;
   }
