@@ -1,6 +1,6 @@
 // What an activation does to a device (decision: activation): makes it, gives a known serial a further messaging password, or
 // takes it for the user who claims it. What may activate again is ownership.ts; what a new owner does is administration.ts.
-import type { ReactivationPolicy } from '../../../protocol/vocabulary.ts';
+import type { ActivationRefusalReason, ReactivationPolicy } from '../../../protocol/vocabulary.ts';
 import { accept, refuse, type Outcome, type Refusal } from '../../refusal.ts';
 import type { Handler } from '../core/events.ts';
 import { newState, type DeviceSettings, type DeviceState } from '../core/state.ts';
@@ -49,8 +49,8 @@ export const activateAgain: Handler<'provisioned'> = (state, activation, decisio
   const { identity, ownership, settings } = state;
   const { address, claimantId, defaultName, secretDigest, passwordDigest } = activation;
   const { deviceId } = identity;
-  const refused = (reason: Parameters<typeof countActivation>[1]['reason'], refusal: Refusal) => ({
-    state: countActivation(state, { status: 'activation_refused', reason } as never, address, nowMs),
+  const refused = (reason: ActivationRefusalReason, refusal: Refusal) => ({
+    state: countActivation(state, { status: 'activation_refused', reason }, address, nowMs),
     result: refuse(refusal),
   });
   if (identity.isDisabled) return refused('disabled', { kind: 'device_disabled', deviceId });
