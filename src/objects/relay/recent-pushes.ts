@@ -7,6 +7,7 @@ import {
   type HighWaterMarks,
 } from '../../domain/device/messages/deduplication.ts';
 import { parseJson } from '../../domain/json.ts';
+import { rememberNewest } from '../../domain/newest.ts';
 import type { RelayRun } from '../calls/push-to-relays.ts';
 
 const maxRecentDevices = 20_000;
@@ -39,17 +40,10 @@ export class RecentPushes {
       highest = seq;
       if (results[position] !== 'redelivery') positions.push(position);
     }
-    if (highest > 0) this.#remember(deviceId, raise(marks ?? noHighWaterMarks, spoolId, highest));
+    if (highest === 0) return positions;
+    if (marks === undefined && this.#marks.size >= this.#maxDevices) this.#knownSinceMs = Date.now();
+    rememberNewest(this.#marks, deviceId, raise(marks ?? noHighWaterMarks, spoolId, highest), this.#maxDevices);
     return positions;
-  }
-
-  #remember(deviceId: string, marks: HighWaterMarks): void {
-    this.#marks.delete(deviceId);
-    this.#marks.set(deviceId, marks);
-    const [oldest] = this.#marks.keys();
-    if (this.#marks.size <= this.#maxDevices || oldest === undefined) return;
-    this.#marks.delete(oldest);
-    this.#knownSinceMs = Date.now();
   }
 }
 
