@@ -6,16 +6,15 @@ import { putOutboxEntry } from '../../db/devices/broker-outbox.ts';
 import { openDatabase } from '../../db/client.ts';
 import { writeMembers } from '../../db/devices/members.ts';
 import { findRecordOf, writeProjections } from '../../db/devices/devices.ts';
-import type { Effect, Projection } from '../../domain/device/core/effects.ts';
+import type { Effect } from '../../domain/device/core/effects.ts';
 import type { EventOf } from '../../domain/device/core/events.ts';
-import type { ProjectionOutcome } from '../../domain/device/presence/projection.ts';
 import type { PublishFailure, PublishOutcome } from '../../domain/publish-outcome.ts';
-import { RefusedError } from '../../domain/refusal.ts';
 import { describeError, log } from '../../log.ts';
 import type { DirectEndReason } from '../../domain/direct/answer-codes.ts';
 import type { DirectDelivery } from './mqtt/exchange.ts';
 import type { RelayPushes } from './relay-pushes.ts';
-import { callProjectionWriter, callRelay, OrderedBrokerLink } from '../calls/stubs.ts';
+import { callProjectionWriter, callRelay, OrderedBrokerLink, resultOr } from '../calls/stubs.ts';
+import { within } from '../calls/within.ts';
 
 type EffectOf<Kind extends Effect['kind']> = Extract<Effect, { kind: Kind }>;
 /** What comes back: events whose result nobody needs. */
@@ -59,7 +58,7 @@ export class DeviceEffects {
     await Promise.all(effects.flatMap((effect) => this.#run(effect) ?? []));
   }
 
-  /** How handing the command to the broker ended; `unreachable` where this object does not know of it any more. */
+  /** How handing the command to the broker ended; `unreachable` if this object does not know of it any more. */
   async publicationOf(commandId: string): Promise<'sent' | PublishFailure> {
     return (await this.#publications.get(commandId)) ?? 'unreachable';
   }
@@ -73,9 +72,7 @@ export class DeviceEffects {
     };
     const waiting = this.#waiting.get(commandId) ?? new Set();
     this.#waiting.set(commandId, waiting.add(lookAgain));
-    const timer = setTimeout(() => resolve(undefined), waitMs);
-    await promise;
-    clearTimeout(timer);
+    await within(waitMs, promise);
     waiting.delete(lookAgain);
     if (waiting.size === 0) this.#waiting.delete(commandId);
   }
@@ -156,40 +153,25 @@ export class DeviceEffects {
   }
 
   async #publish(request: Parameters<OrderedBrokerLink['publish']>[0]): Promise<PublishOutcome> {
+    if (readConfig(this.#env).hasBroker) {
+      return resultOr({ ok: false, reason: 'unreachable' } as const, this.#link.publish(request));
+    }
     // As a broker answers for a device that is away.
-    if (!readConfig(this.#env).hasBroker) {
-      return { ok: true, id: '', publishedAtMs: Date.now(), hasSubscribers: false };
-    }
-    try {
-      return await this.#link.publish(request);
-    } catch (error) {
-      // The call has logged it.
-      if (error instanceof RefusedError) return { ok: false, reason: 'unreachable' };
-      throw error;
-    }
+    return { ok: true, id: '', publishedAtMs: Date.now(), hasSubscribers: false };
   }
 
+  /** An urgent projection, for which the owner waits, is not sent to the writer: it might wait behind a whole fleet. */
   async #writeProjection({ projection, isUrgent }: EffectOf<'write_projection'>): Promise<void> {
-    const outcome = await this.#handOver(projection, isUrgent);
+    const deviceId = this.#deviceId;
+    const written = isUrgent
+      ? writeProjections(this.#database, [{ deviceId, projection }]).then(() => 'written' as const)
+      : callProjectionWriter(this.#env, (writer) => writer.write(deviceId, projection));
+    const outcome = await this.#orFailed('projection not written', written);
     this.#device.decide({ kind: 'projection_ended', version: projection.version, outcome });
   }
 
-  /** What the owner waits for goes past the writer, where it might wait behind a whole fleet. */
-  async #handOver(projection: Projection, isUrgent: boolean): Promise<ProjectionOutcome> {
-    const deviceId = this.#deviceId;
-    try {
-      if (!isUrgent) return await callProjectionWriter(this.#env, (writer) => writer.write(deviceId, projection));
-      await writeProjections(openDatabase(this.#env.DB, 'first-primary'), [{ deviceId, projection }]);
-      return 'written';
-    } catch (error) {
-      log('warn', 'projection not written', { ...this.#about(), ...describeError(error) });
-      return 'failed';
-    }
-  }
-
   async #checkRecord(productKey: string): Promise<void> {
-    const database = openDatabase(this.#env.DB, 'first-primary');
-    const { hasRecord, hasProduct } = await findRecordOf(database, this.#deviceId, productKey);
+    const { hasRecord, hasProduct } = await findRecordOf(this.#database, this.#deviceId, productKey);
     if (!hasRecord) {
       log(hasProduct ? 'error' : 'warn', 'the database has no record of a device', { ...this.#about(), hasProduct });
     }
@@ -200,7 +182,7 @@ export class DeviceEffects {
   async #deleteAtBroker(productKey: string): Promise<void> {
     if (readConfig(this.#env).broker.provisioning === 'none') return;
     const nowMs = Date.now();
-    await putOutboxEntry(openDatabase(this.#env.DB, 'first-primary'), {
+    await putOutboxEntry(this.#database, {
       deviceId: this.#deviceId,
       productKey,
       operation: 'delete',
@@ -212,31 +194,20 @@ export class DeviceEffects {
   }
 
   async #writeMembers({ version, members }: EffectOf<'write_members'>): Promise<void> {
-    let isWritten = true;
-    try {
-      await writeMembers(openDatabase(this.#env.DB, 'first-primary'), this.#deviceId, version, members);
-    } catch (error) {
-      isWritten = false;
-      log('warn', 'members not written', { ...this.#about(), ...describeError(error) });
-    }
+    const written = writeMembers(this.#database, this.#deviceId, version, members);
+    const isWritten = (await this.#orFailed('members not written', written)) !== 'failed';
     this.#device.decide({ kind: 'members_written', version, isWritten });
   }
 
   async #endSubscriptions({ userId, shard }: EffectOf<'end_subscriptions'>): Promise<void> {
-    let isDone = true;
-    try {
-      await callRelay(this.#env, shard, 'endSubscriptions', 'idempotent', (relay) =>
-        relay.endSubscriptions(this.#deviceId, userId),
-      );
-    } catch (error) {
-      // The call has logged it.
-      if (!(error instanceof RefusedError)) throw error;
-      isDone = false;
-    }
+    const ended = callRelay(this.#env, shard, 'endSubscriptions', 'idempotent', (relay) =>
+      relay.endSubscriptions(this.#deviceId, userId),
+    );
+    const isDone = (await resultOr('failed', ended)) !== 'failed';
     this.#device.decide({ kind: 'subscriptions_ended', userId, shard, isDone });
   }
 
-  /** Where a shard cannot be reached its sockets are gone, or the device's next message ends them. */
+  /** If a shard cannot be reached, its sockets are gone, or the device's next message ends them. */
   async #endRelaySessions({ cause, shards, generations }: EffectOf<'end_relay_sessions'>): Promise<void> {
     await Promise.allSettled(
       shards.map((shard) =>
@@ -249,6 +220,20 @@ export class DeviceEffects {
 
   get #deviceId(): string {
     return this.#ctx.id.name ?? '';
+  }
+
+  get #database() {
+    return openDatabase(this.#env.DB, 'first-primary');
+  }
+
+  /** The result of the work, or `failed`: then the failure is logged. */
+  async #orFailed<T>(failure: string, work: Promise<T>): Promise<T | 'failed'> {
+    try {
+      return await work;
+    } catch (error) {
+      log('warn', failure, { ...this.#about(), ...describeError(error) });
+      return 'failed';
+    }
   }
 
   #inBackground(what: string, work: Promise<unknown>): void {
