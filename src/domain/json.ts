@@ -13,7 +13,7 @@ export function readJson(text: string): { value: Json } | { problem: JsonProblem
     if (error instanceof SyntaxError) return { problem: 'not_json' };
     throw error;
   }
-  return isTooComplex(value) ? { problem: 'too_complex' } : { value };
+  return countMembers(value, 0) > maxJsonMembers ? { problem: 'too_complex' } : { value };
 }
 
 export function parseJson(text: string): Json | undefined {
@@ -23,10 +23,6 @@ export function parseJson(text: string): Json | undefined {
 
 export function isJsonObject(value: Json | undefined): value is { [name: string]: Json } {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-function isTooComplex(value: Json): boolean {
-  return countMembers(value, 0) > maxJsonMembers;
 }
 
 function countMembers(value: Json, depth: number): number {

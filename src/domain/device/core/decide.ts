@@ -19,7 +19,16 @@ import * as projection from '../presence/projection.ts';
 import { addSubscription, pushMessage, removeSubscription } from '../messages/subscriptions.ts';
 import { countDropped } from './counts.ts';
 import type { Decision, Effect } from './effects.ts';
-import type { DeviceEvent, EventKind, EventOf, Ingested, ReportKind, RequestedKind, Results } from './events.ts';
+import type {
+  DeviceEvent,
+  EventKind,
+  EventOf,
+  Handler,
+  Ingested,
+  ReportKind,
+  RequestedKind,
+  Results,
+} from './events.ts';
 import { adoptAlarm, planAlarm, type DeviceState } from './state.ts';
 
 type AskedKind = Extract<DeviceEvent, { actor: Actor }>['kind'];
@@ -32,12 +41,6 @@ export type Decided<Kind extends EventKind = EventKind> = {
   effects: Effect[];
   result: Results[Kind];
 };
-
-type Handler<Kind extends EventKind> = (
-  state: DeviceState,
-  event: EventOf<Kind>,
-  decision: Decision,
-) => { state: Device; result: Results[Kind] };
 
 export function decide<Kind extends EventKind>(device: Device, event: EventOf<Kind>, nowMs: number): Decided<Kind> {
   const effects: Effect[] = [];
@@ -99,7 +102,7 @@ const requests: { [Kind in RequestedKind]: Handler<Kind> } = {
   relay_message_received: (state, { productKey, generation, action, payload }, decision) => {
     const { identity, credentials } = state;
     if (productKey !== identity.productKey) return { state, result: refuse(noDevice(state)) };
-    if (identity.isDisabled) return { state, result: refuse(disabled(state)) };
+    if (identity.isDisabled) return { state, result: refuse({ kind: 'device_disabled', deviceId: identity.deviceId }) };
     const generations = liveGenerations(credentials, decision.nowMs);
     if (!generations.includes(generation)) {
       const problem = 'revoked';
@@ -111,9 +114,7 @@ const requests: { [Kind in RequestedKind]: Handler<Kind> } = {
       const counted = countDropped(state, 1, decision.nowMs);
       return { state: counted, result: refuse({ kind: 'rate_limited', limit, retryAfterSeconds: 1 }) };
     }
-    if (taken.result.result === 'accepted') {
-      pushMessage(state, action, payload, decision);
-    }
+    if (taken.result.result === 'accepted') pushMessage(state, action, payload, decision);
     return { state: taken.state, result: accept(taken.result) };
   },
 
@@ -224,10 +225,6 @@ function allowed<Kind extends AskedKind>(action: DeviceAction, handleIt: Handler
 
 function noDevice({ identity }: DeviceState): Refusal {
   return { kind: 'not_found', what: 'device', id: identity.deviceId };
-}
-
-function disabled({ identity }: DeviceState): Refusal {
-  return { kind: 'device_disabled', deviceId: identity.deviceId };
 }
 
 export function ask<T>(

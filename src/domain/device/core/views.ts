@@ -20,6 +20,7 @@ import type {
 import type { MemberRole } from '../../access.ts';
 import { describeStatus } from '../../device-status.ts';
 import { offsetOf, type Page, type PageRequest } from '../../pagination.ts';
+import { toIso } from '../../time.ts';
 import type { LastRejected } from '../messages/messages.ts';
 import { isActivated } from '../ownership/credentials.ts';
 import type { GuestEntry, JournalEntry, Transition } from './history.ts';
@@ -77,7 +78,7 @@ export function viewStatus({ identity, presence, properties, credentials }: Devi
     online: isOnline && !identity.isDisabled,
     position: position.success ? position.data : null,
     status: describeStatus(isOnline ? 1 : isActivated(credentials) ? 2 : 0, identity.isDisabled).status,
-    lastOnlineAt: lastOnlineAtMs === null ? null : toIso(lastOnlineAtMs),
+    lastOnlineAt: toIso(lastOnlineAtMs),
   };
 }
 
@@ -134,15 +135,14 @@ export function viewEvents(
 
 export function viewProperties({ properties, lastRejected }: DeviceState): PropertiesView {
   const positionChanges = properties.positions.toReversed();
+  const rejected = ({ action: topic, reason, dropped, text, atMs }: LastRejected) => {
+    return { topic, reason, dropped: [...dropped], text, time: toIso(atMs) };
+  };
   return {
     list: properties.values.map(([name, value, arrivedAtMs]) => ({ name, value, time: toIso(arrivedAtMs) })),
     positionChanges: positionChanges.map(({ position, time }) => ({ position, time: toIso(time) })),
-    lastRejected: lastRejected && viewRejected(lastRejected),
+    lastRejected: lastRejected && rejected(lastRejected),
   };
-}
-
-function viewRejected({ action: topic, reason, dropped, text, atMs }: LastRejected) {
-  return { topic, reason, dropped: [...dropped], text, time: toIso(atMs) };
 }
 
 export function pageOf<T>(all: T[], page: PageRequest): Page<T> {
@@ -160,8 +160,4 @@ function mergeByTime<One extends { time: number }, Other extends { time: number 
     merged.splice(index < 0 ? merged.length : index, 0, other);
   }
   return merged;
-}
-
-function toIso(timeMs: number): string {
-  return new Date(timeMs).toISOString();
 }
