@@ -1,6 +1,6 @@
 // Pages of lists: the rows of one page and the length of the list come in one transaction. Lists that may grow long take their
 // length from a counter that triggers keep (schema/devices.ts, `listCounts`), and begin a page at a row that an index finds.
-import { and, count, desc, eq, sql, type SQL } from 'drizzle-orm';
+import { and, count, desc, eq, lte, sql, type SQL } from 'drizzle-orm';
 import type { RunnableQuery } from 'drizzle-orm/runnable-query';
 import type { SQLiteColumn, SQLiteSelect, SQLiteTable } from 'drizzle-orm/sqlite-core';
 import { offsetOf, type PageRequest } from '../domain/pagination.ts';
@@ -29,11 +29,14 @@ export async function readPage<Query extends SQLiteSelect>(
   return readBatch(db, total, rows.limit(page.size).offset(offsetOf(page)));
 }
 
+type IndexedList = { table: SQLiteTable; time: SQLiteColumn; id: SQLiteColumn; where: SQL | undefined };
+
+/** Newest first by `time`, then by `id`: the index alone finds the first row of the page, however long the list is. */
 export async function readPageByIndex<Query extends SQLiteSelect>(
   db: Database,
   total: Total,
   rows: Query,
-  { table, time, id, where }: { table: SQLiteTable; time: SQLiteColumn; id: SQLiteColumn; where: SQL | undefined },
+  { table, time, id, where }: IndexedList,
   page: PageRequest,
 ): Promise<{ total: number; rows: Query['_']['result'] }> {
   const [timeName, idName] = [sql.identifier(time.name), sql.identifier(id.name)];
@@ -41,6 +44,23 @@ export async function readPageByIndex<Query extends SQLiteSelect>(
     order by ${timeName} desc, ${idName} desc limit 1 offset ${offsetOf(page)})`;
   const reached = and(where, page.page === 1 ? undefined : begin);
   return readBatch(db, total, rows.where(reached).orderBy(desc(time), desc(id)).limit(page.size));
+}
+
+/** As `readPageByIndex`, for rows that expire. The total is the counter without those that expired since the last minute. */
+export async function readOpenPage<Query extends SQLiteSelect>(
+  db: Database,
+  { length, expiresAt, nowMs }: { length: SQL<number>; expiresAt: SQLiteColumn; nowMs: number },
+  rows: Query,
+  list: IndexedList,
+  page: PageRequest,
+): Promise<{ total: number; rows: Query['_']['result'] }> {
+  const total = db
+    .select({ total: sql<number>`${length} - count(*)` })
+    .from(list.table)
+    .where(and(list.where, lte(expiresAt, nowMs)));
+  // The plus keeps SQLite on the index that is sorted.
+  const where = and(list.where, sql`+${expiresAt} > ${nowMs}`);
+  return readPageByIndex(db, total, rows, { ...list, where }, page);
 }
 
 async function readBatch<Query extends SQLiteSelect>(db: Database, total: Total, rows: Query) {

@@ -1,11 +1,11 @@
 // Members of devices and open invitations. `writeMembers` copies what the device's object decided; invitations are here
 // alone: they give no right until the object has taken one.
-import { and, asc, eq, gt, lte, sql } from 'drizzle-orm';
+import { and, asc, eq, gt, sql } from 'drizzle-orm';
 import type { MemberRole } from '../../domain/access.ts';
 import type { PageRequest } from '../../domain/pagination.ts';
 import { runTogether, type Database } from '../client.ts';
 import { insertSelect, takeExcluded } from '../insert.ts';
-import { countOf, lengthOf, readPage, readPageByIndex } from '../pages.ts';
+import { countOf, lengthOf, readOpenPage, readPage } from '../pages.ts';
 import { users } from '../schema/accounts.ts';
 import { deviceInvitations, deviceMembers, devices } from '../schema/devices.ts';
 import { limitOf, type UserLimits } from '../accounts/user-limits.ts';
@@ -90,12 +90,8 @@ export async function listInvitationsOf(db: Database, deviceRow: number, page: P
   return readPage(db, countOf(db, deviceInvitations, mine), rows.$dynamic(), page);
 }
 
-/** Newest first. The total is the counter without entries that have expired since the last minute. */
 export async function listInvitationsFor(db: Database, foldedEmail: string, nowMs: number, page: PageRequest) {
   const { createdAt: time, id, expiresAt } = deviceInvitations;
-  const mine = eq(deviceInvitations.foldedEmail, foldedEmail);
-  // The plus keeps SQLite on the index that is sorted.
-  const where = and(mine, sql`+${expiresAt} > ${nowMs}`);
   const rows = db
     .select({
       invitation: deviceInvitations,
@@ -105,12 +101,9 @@ export async function listInvitationsFor(db: Database, foldedEmail: string, nowM
     .from(deviceInvitations)
     .innerJoin(devices, eq(devices.id, deviceInvitations.deviceRow))
     .innerJoin(users, eq(users.id, deviceInvitations.invitedBy));
-  const total = db
-    .select({ total: sql<number>`${lengthOf('invitations', foldedEmail)} - count(*)` })
-    .from(deviceInvitations)
-    .where(and(mine, lte(expiresAt, nowMs)));
-  const list = { table: deviceInvitations, time, id, where };
-  return readPageByIndex(db, total, rows.$dynamic(), list, page);
+  const open = { length: lengthOf('invitations', foldedEmail), expiresAt, nowMs };
+  const list = { table: deviceInvitations, time, id, where: eq(deviceInvitations.foldedEmail, foldedEmail) };
+  return readOpenPage(db, open, rows.$dynamic(), list, page);
 }
 
 export async function findInvitation(

@@ -1,9 +1,9 @@
 // Queries on offers of devices to other users. Whether an offer may still be accepted, the device's session decides.
-import { and, count, eq, gt, lte, ne, sql } from 'drizzle-orm';
+import { and, count, eq, gt, ne, sql } from 'drizzle-orm';
 import type { PageRequest } from '../../domain/pagination.ts';
 import type { Database } from '../client.ts';
 import { insertSelect, takeExcluded } from '../insert.ts';
-import { lengthOf, readPageByIndex } from '../pages.ts';
+import { lengthOf, readOpenPage } from '../pages.ts';
 import { users } from '../schema/accounts.ts';
 import { devices, deviceTransfers } from '../schema/devices.ts';
 import { products } from '../schema/products.ts';
@@ -41,14 +41,9 @@ export async function findTransfer(database: Database, deviceId: string, toUserI
 }
 
 export async function findOpenOffer(database: Database, deviceId: string, fromUserId: number, nowMs: number) {
+  const { offerId, offeredAt: offeredAtMs, expiresAt: expiresAtMs } = deviceTransfers;
   return database
-    .select({
-      offerId: deviceTransfers.offerId,
-      email: users.email,
-      toUserId: users.id,
-      offeredAtMs: deviceTransfers.offeredAt,
-      expiresAtMs: deviceTransfers.expiresAt,
-    })
+    .select({ offerId, email: users.email, toUserId: users.id, offeredAtMs, expiresAtMs })
     .from(deviceTransfers)
     .innerJoin(users, eq(users.id, deviceTransfers.toUserId))
     .where(
@@ -62,16 +57,12 @@ export async function findOpenOffer(database: Database, deviceId: string, fromUs
 }
 
 export async function deleteTransfer(database: Database, deviceId: string, offerId?: string): Promise<void> {
-  const isTheOne = offerId === undefined ? undefined : eq(deviceTransfers.offerId, offerId);
-  await database.delete(deviceTransfers).where(and(eq(deviceTransfers.deviceId, deviceId), isTheOne));
+  const isOffer = offerId === undefined ? undefined : eq(deviceTransfers.offerId, offerId);
+  await database.delete(deviceTransfers).where(and(eq(deviceTransfers.deviceId, deviceId), isOffer));
 }
 
-/** Newest first. The total is the counter without entries that have expired since the last minute. */
 export async function listTransfersTo(database: Database, toUserId: number, nowMs: number, page: PageRequest) {
   const { deviceId, offeredAt, expiresAt, fromUserId } = deviceTransfers;
-  const mine = eq(deviceTransfers.toUserId, toUserId);
-  // The plus keeps SQLite on the index that is sorted.
-  const where = and(mine, sql`+${expiresAt} > ${nowMs}`);
   const productName = sql<string>`${products.name}`.as('product_name');
   const rows = database
     .select({ deviceId, productKey: products.productKey, productName, from: users.email, offeredAt, expiresAt })
@@ -79,10 +70,7 @@ export async function listTransfersTo(database: Database, toUserId: number, nowM
     .innerJoin(devices, eq(devices.deviceId, deviceId))
     .innerJoin(products, eq(products.id, devices.productId))
     .innerJoin(users, eq(users.id, fromUserId));
-  const total = database
-    .select({ total: sql<number>`${lengthOf('transfers', toUserId)} - count(*)` })
-    .from(deviceTransfers)
-    .where(and(mine, lte(expiresAt, nowMs)));
-  const list = { table: deviceTransfers, time: offeredAt, id: deviceId, where };
-  return readPageByIndex(database, total, rows.$dynamic(), list, page);
+  const open = { length: lengthOf('transfers', toUserId), expiresAt, nowMs };
+  const list = { table: deviceTransfers, time: offeredAt, id: deviceId, where: eq(deviceTransfers.toUserId, toUserId) };
+  return readOpenPage(database, open, rows.$dynamic(), list, page);
 }
