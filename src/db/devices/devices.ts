@@ -17,11 +17,12 @@ type Projection = Pick<DeviceRow, 'name' | 'isDisabled' | 'lastOnlineAt' | 'conn
   owner: Pick<DeviceRow, 'ownerId' | 'claimedAt'> | null;
 };
 
+// `product` has the members of an answer, no others (contract 2.5).
 // D1's batch returns rows as objects: of two columns with the same name only the last would arrive.
 const withProduct = {
   device: devices,
   product: {
-    id: sql<number>`${products.id}`.as('summary_id'),
+    productId: sql<number>`${products.id}`.as('summary_id'),
     productKey: products.productKey,
     name: sql<string>`${products.name}`.as('summary_name'),
     uiTemplate: products.uiTemplate,
@@ -29,8 +30,10 @@ const withProduct = {
     iconColor: products.iconColor,
     controlMode: products.controlMode,
     model: products.model,
-    ownerId: sql<number>`${products.ownerId}`.as('product_owner_id'),
-    projectId: sql<string>`${products.projectId}`.as('product_project_id'),
+  },
+  maker: {
+    ownerId: sql<number>`${products.ownerId}`.as('maker_id'),
+    projectId: sql<string>`${products.projectId}`.as('maker_project_id'),
   },
 };
 

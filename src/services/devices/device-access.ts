@@ -19,12 +19,12 @@ export async function requireDevice(
   const db = context.primary();
   const row = isDeviceId(deviceId) ? await findDevice(db, deviceId) : undefined;
   if (row === undefined) throw new RefusedError({ kind: 'not_found', what: 'device', id: deviceId });
-  const { device, product } = row;
+  const { device, product, maker } = row;
   const { userId } = actor;
   const memberRole = device.ownerId === userId ? undefined : await findMemberRole(db, device.id, userId);
   const ownership = {
     ownerId: device.ownerId,
-    productOwnerId: product.ownerId,
+    productOwnerId: maker.ownerId,
     members: memberRole === undefined ? [] : [{ userId, role: memberRole }],
   };
   const refusal = refusalOf({ deviceId, productKey: product.productKey, ...ownership }, actor, action);

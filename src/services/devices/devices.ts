@@ -81,7 +81,7 @@ export async function changeDevice(
 ): Promise<DeviceView> {
   const requestedAtMs = Date.now();
   const action = disabled === undefined ? 'rename' : 'disable';
-  const { device, product, role } = await requireDevice(context, actor, deviceId, action);
+  const { device, product, maker, role } = await requireDevice(context, actor, deviceId, action);
   const change = { ...(name !== undefined && { name }), ...(disabled !== undefined && { isDisabled: disabled }) };
   const changed = await decideAs(context, deviceId, action, { kind: 'administered', actor, change });
   const identity = { productKey: product.productKey, deviceId };
@@ -94,7 +94,7 @@ export async function changeDevice(
   if (disabled === false) await provisionAtBroker(context, identity, { kind: 'upsert' }, requestedAtMs);
   if (role !== 'product_owner') return describeDevice({ device: { ...device, ...changed }, product }, role);
   // The product's owner: what the device is called and when it is there is its owner's.
-  const { projectId } = product;
+  const { projectId } = maker;
   const hidden = { name: nameOf(product.name, device.deviceSN), projectId, connectionStatus: 2, lastOnlineAt: null };
   return describeDevice({ device: { ...device, ...changed, ...hidden }, product }, role);
 }
@@ -114,7 +114,7 @@ export async function replaceCredentials(context: ServiceContext, actor: Actor, 
   return { deviceId, mqtt: describeConnection(context.config, device, password) };
 }
 
-function describeDevice({ device, product }: DeviceWithProduct, role: Role) {
+function describeDevice({ device, product }: Pick<DeviceWithProduct, 'device' | 'product'>, role: Role) {
   return {
     role,
     deviceId: device.deviceId,
@@ -129,16 +129,7 @@ function describeDevice({ device, product }: DeviceWithProduct, role: Role) {
     lastOnlineAt: toIso(device.lastOnlineAt),
     activatedAt: toIso(device.activatedAt),
     createdAt: toIso(device.createdAt),
-    product: {
-      productId: product.id,
-      productKey: product.productKey,
-      name: product.name,
-      uiTemplate: product.uiTemplate,
-      iconName: product.iconName,
-      iconColor: product.iconColor,
-      controlMode: product.controlMode,
-      model: product.model,
-    },
+    product,
   };
 }
 
