@@ -50,25 +50,20 @@ export async function deleteDevicesOf(
     const listed = await listDeviceIdsOf(db, wanted, stepSize + failed.size);
     const some = listed.filter((deviceId) => !failed.has(deviceId)).slice(0, stepSize);
     areMore = some.length === stepSize;
-    const areEnded = await Promise.all(
-      some.map((deviceId) => tryToEnd(context, { productKey, deviceId }, requestedAtMs)),
-    );
-    const ended = some.filter((_, index) => areEnded[index]);
-    for (const [index, deviceId] of some.entries()) if (!areEnded[index]) failed.add(deviceId);
+    const attempts = some.map(async (deviceId) => {
+      try {
+        await endSession(context, { productKey, deviceId }, requestedAtMs);
+      } catch (error) {
+        log('warn', 'device not deleted', { deviceId, ...describeError(error) });
+        failed.add(deviceId);
+      }
+    });
+    await Promise.all(attempts);
+    const ended = some.filter((deviceId) => !failed.has(deviceId));
     if (ended.length > 0) await deleteRecords(db, ended);
     deleted += ended.length;
   }
   return { deleted, failed: failed.size, remaining: await countDevicesOf(db, wanted, maxCounted) };
-}
-
-async function tryToEnd(context: ServiceContext, device: DeviceIdentity, requestedAtMs: number): Promise<boolean> {
-  try {
-    await endSession(context, device, requestedAtMs);
-    return true;
-  } catch (error) {
-    log('warn', 'device not deleted', { deviceId: device.deviceId, ...describeError(error) });
-    return false;
-  }
 }
 
 async function endSession(context: ServiceContext, device: DeviceIdentity, requestedAtMs: number): Promise<void> {
