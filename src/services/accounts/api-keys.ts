@@ -15,7 +15,7 @@ import { actorOf, scopes, type Actor } from '../../domain/access.ts';
 import type { PageRequest } from '../../domain/pagination.ts';
 import { accept, credentialRefused, refuse, limitReached, RefusedError, type Outcome } from '../../domain/refusal.ts';
 import type { ApiKeyBody } from '../../protocol/http/api-keys.ts';
-import { callRelay, relayShardNames } from '../../objects/calls/stubs.ts';
+import { callRelay, relayShardNames, resultOr } from '../../objects/calls/stubs.ts';
 import type { ServiceContext } from '../../context.ts';
 import { isWithinShield } from '../../pacing/rate-limits.ts';
 import { BlockedAddresses, rememberNewest } from '../../domain/newest.ts';
@@ -84,7 +84,8 @@ export async function removeApiKey(context: ServiceContext, userId: number, keyI
   deletionCount += 1;
   knownKeys.delete(keyId);
   if (isDeleted) {
-    await endAtRelays(context, keyId);
+    const shards = relayShardNames(context.config.relayShards);
+    await Promise.all(shards.map((shard) => endAtRelay(context.env, shard, keyId)));
     return { keyId };
   }
   const isKnown = (await findApiKey(database, keyId)) !== undefined;
@@ -93,20 +94,18 @@ export async function removeApiKey(context: ServiceContext, userId: number, keyI
   );
 }
 
-async function endAtRelays({ env, config }: ServiceContext, keyId: string): Promise<void> {
-  await Promise.all(relayShardNames(config.relayShards).map((shard) => endAtRelay(env, shard, keyId)));
-}
-
+/** A shard that cannot be told reads its keys once a minute (objects/relay/keys.ts). */
 async function endAtRelay(env: Env, shard: string, keyId: string): Promise<void> {
-  for (const pauseMs of [...pausesMs, undefined]) {
-    try {
-      await callRelay(env, shard, 'endKey', 'idempotent', (relay) => relay.endKey(keyId));
-      return;
-    } catch (error) {
-      if (!(error instanceof RefusedError)) throw error;
-    }
-    if (pauseMs !== undefined) await scheduler.wait(pauseMs);
+  const end = () =>
+    resultOr(
+      'failed',
+      callRelay(env, shard, 'endKey', 'idempotent', (relay) => relay.endKey(keyId)),
+    );
+  for (const pauseMs of pausesMs) {
+    if ((await end()) !== 'failed') return;
+    await scheduler.wait(pauseMs);
   }
+  await end();
 }
 
 /** Whose key this is. An address with too many wrong pairs is refused, except with keys that are known here. */

@@ -40,19 +40,12 @@ export async function findMissingParts(context: ServiceContext): Promise<string[
 
 async function renew(context: ServiceContext, health: Health): Promise<void> {
   try {
-    health.missing = await checkParts(context);
+    const brokerSide = context.config.hasBroker ? checkBrokerSide(context) : [];
+    health.missing = (await Promise.all([checkDatabase(context), brokerSide])).flat();
     health.checkedAtMs = Date.now();
   } finally {
     health.isChecking = false;
   }
-}
-
-async function checkParts(context: ServiceContext): Promise<string[]> {
-  const [database, brokerSide] = await Promise.all([
-    checkDatabase(context),
-    context.config.hasBroker ? checkBrokerSide(context) : [],
-  ]);
-  return [...database, ...brokerSide];
 }
 
 async function checkDatabase(context: ServiceContext): Promise<string[]> {
