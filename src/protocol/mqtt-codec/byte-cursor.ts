@@ -1,4 +1,4 @@
-// Reads the fields of one packet's body (MQTT 1.5) and never beyond its end. Knows no packet.
+// Reads the fields of one packet's body (MQTT 1.5) and never beyond its end; joins parts of bytes. Knows no packet.
 import { MalformedPacketError } from './malformed.ts';
 
 // MQTT-1.5.3-3: a byte order mark is a character like any other.
@@ -65,10 +65,20 @@ export class ByteCursor {
     return new ByteCursor(this.take(length));
   }
 
-  /** @throws MalformedPacketError where something follows what was read */
+  /** @throws MalformedPacketError if bytes are left */
   end(): void {
     if (this.left > 0) throw new MalformedPacketError('body_too_long');
   }
+}
+
+export function join(parts: readonly ArrayLike<number>[]): Uint8Array {
+  const bytes = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const part of parts) {
+    bytes.set(part, at);
+    at += part.length;
+  }
+  return bytes;
 }
 
 function readText(bytes: Uint8Array): string {

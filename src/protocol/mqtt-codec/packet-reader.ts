@@ -1,5 +1,6 @@
 // Cuts a stream of bytes into MQTT packets, however the bytes were divided: a packet may span many frames, and a frame may
 // hold many packets. Copies each byte at most twice. Reads nothing but the fixed header (MQTT 2.2).
+import { join } from './byte-cursor.ts';
 import type { MalformedReason } from './malformed.ts';
 
 export type RawPacket = { type: number; flags: number; body: Uint8Array };
@@ -28,11 +29,12 @@ export class PacketReader {
     this.#length += chunk.length;
   }
 
+  /** The type of the packet that `next` has to give, readable or not; undefined if there is none. */
   nextType(maxBytes: number): number | undefined {
     return this.#measure(maxBytes) === undefined ? undefined : (this.rest()[0] ?? 0) >> 4;
   }
 
-  /** The next packet; undefined where its end has not come. After a problem there is nothing more to read. */
+  /** The next packet; undefined if its end has not come. After a problem there is nothing more to read. */
   next(maxBytes: number): RawPacket | Unreadable | undefined {
     const measured = this.#measure(maxBytes);
     if (measured === undefined || 'malformed' in measured) return measured;
@@ -60,17 +62,10 @@ export class PacketReader {
     return undefined;
   }
 
+  /** All bytes that were not read. */
   rest(): Uint8Array {
-    const [first = none] = this.#chunks;
-    if (this.#chunks.length <= 1) return first;
-    const joined = new Uint8Array(this.#length);
-    let at = 0;
-    for (const chunk of this.#chunks) {
-      joined.set(chunk, at);
-      at += chunk.length;
-    }
-    this.#chunks = [joined];
-    return joined;
+    if (this.#chunks.length > 1) this.#chunks = [join(this.#chunks)];
+    return this.#chunks[0] ?? none;
   }
 
   #keep(rest: Uint8Array): void {

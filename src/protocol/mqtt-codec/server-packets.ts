@@ -1,4 +1,5 @@
 // Writes what the service sends, in MQTT 3.1.1 and 5. Decides nothing: the codes are chosen in domain/direct.
+import { join } from './byte-cursor.ts';
 import type { ProtocolLevel } from './client-packets.ts';
 
 const encoder = new TextEncoder();
@@ -64,18 +65,10 @@ export function encodeDisconnect(code: number): Uint8Array {
 /** @param packetId of QoS 1; 0 for QoS 0 */
 export function encodePublish(level: ProtocolLevel, topic: string, payload: string, packetId: number): Uint8Array {
   const [name, content] = [encoder.encode(topic), encoder.encode(payload)];
-  const head = [...uint16(name.length)];
+  const nameLength = uint16(name.length);
   const tail = [...(packetId === 0 ? [] : uint16(packetId)), ...(level < 5 ? [] : [0])];
-  const bodyBytes = head.length + name.length + tail.length + content.length;
-  const length = remainingLength(bodyBytes);
-  const bytes = new Uint8Array(1 + length.length + bodyBytes);
-  bytes[0] = packetId === 0 ? 0x30 : 0x32;
-  let at = 1;
-  for (const part of [length, head, name, tail, content]) {
-    bytes.set(part, at);
-    at += part.length;
-  }
-  return bytes;
+  const length = remainingLength(nameLength.length + name.length + tail.length + content.length);
+  return join([[packetId === 0 ? 0x30 : 0x32], length, nameLength, name, tail, content]);
 }
 
 function packet(first: number, body: readonly number[]): Uint8Array {

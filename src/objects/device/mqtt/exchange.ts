@@ -16,6 +16,7 @@ import {
   type ConnectPacket,
   type ProtocolLevel,
 } from '../../../protocol/mqtt-codec/client-packets.ts';
+import { join } from '../../../protocol/mqtt-codec/byte-cursor.ts';
 import type { PacketReader } from '../../../protocol/mqtt-codec/packet-reader.ts';
 import { encodePuback, encodePublish } from '../../../protocol/mqtt-codec/server-packets.ts';
 import type { DirectConnection } from './connection.ts';
@@ -30,7 +31,7 @@ const connectExpected = { drop: { code: 1002, cause: 'CONNECT expected' } };
 
 export function readConnect(reader: PacketReader): First | undefined {
   const raw = reader.next(maxConnectBytes);
-  // Whoever speaks something else would have to be waited for.
+  // A client of another protocol may never send what the reader would wait for.
   if (raw === undefined) return (reader.rest()[0] ?? 0x10) === 0x10 ? undefined : connectExpected;
   const packet = 'malformed' in raw ? raw : readPacket(raw, 4);
   if ('malformed' in packet) {
@@ -38,7 +39,7 @@ export function readConnect(reader: PacketReader): First | undefined {
     return { drop: { code: closeCodeOf(reason), cause: malformed ?? reason } };
   }
   if (packet.type === 'connect') return packet;
-  // MQTT-3.1.2-2. Whoever speaks a later version than 5 reads an answer of version 5.
+  // MQTT-3.1.2-2. A client of a later version than 5 reads an answer of version 5.
   if (packet.type === 'connect_other_version') return { level: packet.level > 5 ? 5 : 4, refusal: 'version' };
   return connectExpected;
 }
@@ -50,7 +51,8 @@ export function answer(connection: DirectConnection, step: DirectStep, taken: Di
       ? reply.bytes
       : encodePuback(level, reply.packetId, pubackCodeOf(reasonOf(taken, reply.message))),
   );
-  if (parts.length > 0) connection.send(joined(parts));
+  const [first] = parts;
+  if (first !== undefined) connection.send(parts.length === 1 ? first : join(parts));
 }
 
 /** Subscribers get what the device sent, also what the service cannot read, but nothing of too many. */
@@ -72,18 +74,6 @@ export function sortMessages(
 function reasonOf(taken: DirectTaken | undefined, index: number): string | undefined {
   const result = taken?.results[index];
   return result !== undefined && 'reason' in result ? result.reason : undefined;
-}
-
-function joined(parts: readonly Uint8Array[]): Uint8Array {
-  const [only] = parts;
-  if (parts.length === 1 && only !== undefined) return only;
-  const bytes = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
-  let at = 0;
-  for (const part of parts) {
-    bytes.set(part, at);
-    at += part.length;
-  }
-  return bytes;
 }
 
 export type DirectDelivery = 'written' | 'not_subscribed' | 'busy' | undefined;
