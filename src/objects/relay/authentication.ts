@@ -8,13 +8,14 @@ import { parseMessagingName, type DeviceIdentity } from '../../domain/topics.ts'
 import type { RelayRequest } from '../../protocol/relay.ts';
 import { digestIfCertified } from '../../crypto/messaging-password.ts';
 import { RelayKeys } from './keys.ts';
-import { actorOf, type RelayIdentity, type RelayUser } from './rules.ts';
+import { actorOf, type RelayDevice, type RelayIdentity, type RelayUser } from './rules.ts';
 import { callDevice, callFleetDirectory, resultOr, type RemoteFleets } from '../calls/stubs.ts';
 
 export type AuthRequest = Extract<RelayRequest, { action: 'auth' }>;
 
 type Registration = {
-  deviceId: string;
+  /** The id of a device, or of a user for all devices of the user. */
+  target: string | number;
   /** The credentials that are valid since others ended meanwhile. */
   liveGenerations: readonly number[] | undefined;
   /** Users who lost their right to the device meanwhile. */
@@ -26,8 +27,6 @@ export class RelayAuthentication {
   readonly #shard: string;
   readonly keys: RelayKeys;
   readonly #registrations = new Set<Registration>();
-  /** A user is listed once for each registration under way. */
-  readonly #fleetRegistrations: number[] = [];
 
   constructor(env: Env, shard: string) {
     this.#env = env;
@@ -35,8 +34,8 @@ export class RelayAuthentication {
     this.keys = new RelayKeys(env);
   }
 
-  isRegistering(deviceId: string): boolean {
-    return this.#registrationsOf(deviceId).length > 0;
+  isRegistering(target: Registration['target']): boolean {
+    return this.#registrationsOf(target).length > 0;
   }
 
   onRevoked(deviceId: string, generations: readonly number[]): void {
@@ -57,7 +56,8 @@ export class RelayAuthentication {
     return { ok: true, value: { kind: 'user', userId, expiresAtMs } };
   }
 
-  isRevoked({ productKey, deviceId, generation }: Extract<RelayIdentity, { kind: 'device' }>): Promise<boolean> {
+  /** False if the device's session does not answer. */
+  isRevoked({ productKey, deviceId, generation }: RelayDevice): Promise<boolean> {
     const called = callDevice(this.#env, deviceId, 'hasRevoked', 'idempotent', (device) =>
       device.hasRevoked({ productKey, generation }),
     );
@@ -81,21 +81,15 @@ export class RelayAuthentication {
     });
   }
 
-  isRegisteringFleet(userId: number): boolean {
-    return this.#fleetRegistrations.includes(userId);
-  }
-
   /** When it resolves, no device relies on an older answer. @throws RefusedError `object_failed` */
-  async registerFleet<T>(userId: number, subscribe: () => Outcome<T>): Promise<Outcome<T>> {
-    this.#fleetRegistrations.push(userId);
-    try {
+  registerFleet<T>(userId: number, subscribe: () => Outcome<T>): Promise<Outcome<T>> {
+    return this.#register(userId, async () => {
       await this.#listenToFleet(userId);
       return subscribe();
-    } finally {
-      this.#fleetRegistrations.splice(this.#fleetRegistrations.indexOf(userId), 1);
-    }
+    });
   }
 
+  /** For sockets of the user that are here: the directory may have been restored without this shard. */
   async confirmFleet(userId: number): Promise<void> {
     const confirm = (directory: RemoteFleets) => directory.confirm(userId, this.#shard);
     const isListening = await resultOr(true, callFleetDirectory(this.#env, userId, 'confirm', confirm));
@@ -126,8 +120,8 @@ export class RelayAuthentication {
     });
   }
 
-  async #register<T>(deviceId: string, run: (registration: Registration) => Promise<T>): Promise<T> {
-    const registration: Registration = { deviceId, liveGenerations: undefined, endedUserIds: [] };
+  async #register<T>(target: string | number, run: (registration: Registration) => Promise<T>): Promise<T> {
+    const registration: Registration = { target, liveGenerations: undefined, endedUserIds: [] };
     this.#registrations.add(registration);
     try {
       return await run(registration);
@@ -136,7 +130,7 @@ export class RelayAuthentication {
     }
   }
 
-  #registrationsOf(deviceId: string): Registration[] {
-    return [...this.#registrations].filter((registration) => registration.deviceId === deviceId);
+  #registrationsOf(target: string | number): Registration[] {
+    return [...this.#registrations].filter((registration) => registration.target === target);
   }
 }

@@ -70,6 +70,6 @@ export class Intake {
   }
 
   #hasFleetOf(userId: number): boolean {
-    return this.#authentication.isRegisteringFleet(userId) || this.#shard.subscribers.hasFleetOf(userId);
+    return this.#authentication.isRegistering(userId) || this.#shard.subscribers.hasFleetOf(userId);
   }
 }

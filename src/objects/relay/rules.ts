@@ -8,6 +8,7 @@ import { messagingName, parseFilter, parseFleetFilter, parseTopic, type DeviceId
 import type { TopicAction } from '../../protocol/mqtt.ts';
 import { keyScopes } from '../../protocol/vocabulary.ts';
 
+/** The attachment of a socket. */
 export const relayClientSchema = z.object({
   socketId: z.string(),
   /** An IPv6 address counts by its /64 network. */
@@ -25,6 +26,7 @@ export const relayClientSchema = z.object({
       z.object({
         kind: z.literal('user'),
         userId: z.number(),
+        /** When its token expires; null for an API key. */
         expiresAtMs: z.number().nullable(),
         key: z
           .object({ keyId: z.string(), scopes: z.array(z.enum(keyScopes)), productKey: z.string().nullable() })
@@ -39,6 +41,8 @@ export const relayClientSchema = z.object({
 
 export type RelayClient = z.infer<typeof relayClientSchema>;
 export type RelayIdentity = NonNullable<RelayClient['who']>;
+export type RelayDevice = Extract<RelayIdentity, { kind: 'device' }>;
+export type RelayUser = Extract<RelayIdentity, { kind: 'user' }>;
 
 const authenticateWithinMs = 10_000;
 const maxFilters = { device: 20, user: 200 } as const;
@@ -53,12 +57,12 @@ export function deadlineOf({ who, openedAtMs }: RelayClient): number {
   return who.kind === 'user' ? (who.expiresAtMs ?? Infinity) : Infinity;
 }
 
-/** The sockets of devices of which it is to be asked now whether their credentials still count: each once in `everyMinutes`. */
+/** The devices' sockets whose credentials are to be checked now: each once in `everyMinutes`, by the minute of its opening. */
 export function dueDevices<Socket>(
   clients: Iterable<[Socket, RelayClient]>,
   everyMinutes: number,
   nowMs: number,
-): [Socket, Extract<RelayIdentity, { kind: 'device' }>][] {
+): [Socket, RelayDevice][] {
   const minuteOf = (atMs: number) => Math.floor(atMs / 60_000);
   return [...clients].flatMap(([socket, { who, openedAtMs }]) => {
     const minutes = minuteOf(nowMs) - minuteOf(openedAtMs);
@@ -76,8 +80,6 @@ export function identityKey(who: RelayIdentity): string {
   return who.kind === 'user' ? `user ${who.userId}` : `device ${messagingName(who)}`;
 }
 
-export type RelayUser = Extract<RelayIdentity, { kind: 'user' }>;
-
 export function actorOf({ userId, key }: RelayUser): Actor {
   return { userId, scopes: key?.scopes ?? null, productKey: key?.productKey ?? null };
 }
@@ -93,7 +95,7 @@ export type SubscriptionTarget =
   | { kind: 'device'; who: RelayIdentity; device: DeviceIdentity }
   | { kind: 'fleet'; who: RelayUser; productKey: string | undefined };
 
-/** The device that `filter` stays inside of, where the user's right to it is still to be checked, or the user's devices. */
+/** The target of `filter`: a user's right to the device is still to be checked. */
 export function checkSubscription(
   client: RelayClient | undefined,
   filter: string,
@@ -123,10 +125,8 @@ function targetOf(who: RelayIdentity, filter: string): SubscriptionTarget | unde
   return mayUse(rights, { action: 'subscribe', topic: filter }) ? { kind: 'device', who, device } : undefined;
 }
 
-export function checkPublish(
-  who: Who,
-  topic: string,
-): Outcome<{ device: Extract<RelayIdentity, { kind: 'device' }>; action: TopicAction }> {
+/** Only a client with device credentials publishes, and only on the three topics that the device itself publishes on. */
+export function checkPublish(who: Who, topic: string): Outcome<{ device: RelayDevice; action: TopicAction }> {
   if (who === undefined || who === null) return notAuthenticated;
   const action = parseTopic(topic)?.action;
   if (who.kind === 'device' && action !== undefined && mayUse(rightsOfDevice(who), { action: 'publish', topic })) {
