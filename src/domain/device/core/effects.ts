@@ -16,24 +16,11 @@ export type Effect =
       generations: readonly number[];
     }
   /** Hand a command to the device's open direct session, else to the broker; the outcome comes back as `publication_ended`. */
-  | {
-      kind: 'publish_command';
-      commandId: string;
-      topic: string;
-      payload: string;
-      expiresAtMs: number;
-      messageExpirySeconds: number;
-    }
-  | {
-      kind: 'publish_announcement';
-      topic: string;
-      payload: string;
-      time: number;
-      expiresAtMs: number;
-      isDirect: boolean;
-    }
+  | ({ kind: 'publish_command'; commandId: string; messageExpirySeconds: number } & OutboundMessage)
+  /** Ends as `announcement_ended`. `isDirect`: the device's last session was direct, so that no broker is asked. */
+  | ({ kind: 'publish_announcement'; time: number; isDirect: boolean } & OutboundMessage)
   | { kind: 'end_direct_session'; reason: DirectEndReason }
-  /** Write the projection in D1, at once where it is urgent; the outcome comes back as `projection_ended`. */
+  /** Write the projection in D1, at once if it is urgent; the outcome comes back as `projection_ended`. */
   | { kind: 'write_projection'; projection: Projection; isUrgent: boolean }
   | { kind: 'check_record'; productKey: string }
   /** The device has ended because D1 has no record of it: its credential at the broker has to end, too. */
@@ -44,6 +31,9 @@ export type Effect =
   | { kind: 'end_subscriptions'; userId: number; shard: string }
   | { kind: 'notify_waiting'; commandId: string }
   | { kind: 'log_failed_message'; spoolId: string; seq: number; error: unknown };
+
+/** `expiresAtMs`: the broker has to have it by then. */
+type OutboundMessage = { topic: string; payload: string; expiresAtMs: number };
 
 /** What D1 is to know of a device; only a higher version replaces what it has. */
 export type Projection = {

@@ -9,6 +9,7 @@ import type { AcceptedCommand, CommandRequest, CommandView } from '../commands/c
 import type { GuestLinkView, GuestUse, NewGuestLink } from '../commands/guest-links.ts';
 import type { DirectInbound, InboundMessage, MessageResult } from '../messages/inbox.ts';
 import type { Activation, LostDevice, Provisioned } from '../ownership/activation.ts';
+import type { Login } from '../ownership/credentials.ts';
 import type { ProductFacts, TransferOffer } from '../ownership/ownership.ts';
 import type { InvitationChange, Member, NewMember, Party } from '../ownership/sharing.ts';
 import type { DirectSessionEnd, OpenSession } from '../presence/direct-session.ts';
@@ -21,24 +22,10 @@ import type { DeviceSettings, DeviceState } from './state.ts';
 export type DeviceEvent =
   | ({ kind: 'provisioned'; deviceId: string; settings: DeviceSettings } & Activation)
   | ({ kind: 'record_restored' } & LostDevice)
-  /** A login at the broker or at a relay shard. `matchedDigest`: the stored digest that equals the password's. */
-  | {
-      kind: 'login_attempted';
-      productKey: string;
-      isClientIdRight: boolean;
-      matchedDigest: string | undefined;
-      address: string | null;
-      relayShard: string | undefined;
-    }
+  /** A login at the broker or at a relay shard. */
+  | ({ kind: 'login_attempted'; address: string | null; relayShard: string | undefined } & Login)
   /** A direct login. `takenOver`: the session whose socket is still there. */
-  | {
-      kind: 'direct_connected';
-      productKey: string;
-      isClientIdRight: boolean;
-      matchedDigest: string | undefined;
-      address: string | null;
-      takenOver: { will: string | null } | null;
-    }
+  | ({ kind: 'direct_connected'; address: string | null; takenOver: { will: string | null } | null } & Login)
   | {
       kind: 'direct_packets_received';
       startedAtMs: number;
@@ -52,7 +39,7 @@ export type DeviceEvent =
   | { kind: 'connection_reported'; report: ConnectionReport }
   | { kind: 'messages_received'; productKey: string; spoolId: string; messages: readonly InboundMessage[] }
   | { kind: 'messages_dropped'; count: number }
-  /** Saving the message's effect failed where that of others did not. */
+  /** Saving the message's effect failed, saving that of others did not. */
   | { kind: 'message_put_aside'; spoolId: string; seq: number }
   | { kind: 'relay_message_received'; productKey: string; generation: number; action: TopicAction; payload: string }
   | { kind: 'command_requested'; actor: Actor; request: CommandRequest; commandId: string; number: number }
@@ -64,6 +51,7 @@ export type DeviceEvent =
   | ({ kind: 'member_joined' } & NewMember & Party)
   | ({ kind: 'member_changed'; actor: Actor; userId: number; role: MemberRole } & Party)
   | ({ kind: 'member_removed'; actor: Actor; userId: number } & Party)
+  /** By a user who may share the device; declined by the invited user. */
   | ({ kind: 'invitation_changed'; actor: Actor; change: InvitationChange; role: MemberRole | null } & Party)
   | { kind: 'members_written'; version: number; isWritten: boolean }
   | { kind: 'subscriptions_ended'; userId: number; shard: string; isDone: boolean }
@@ -81,7 +69,7 @@ export type DeviceEvent =
   | { kind: 'announcement_ended'; time: number; isPublished: boolean }
   | { kind: 'projection_ended'; version: number; outcome: ProjectionOutcome }
   | { kind: 'record_checked'; isThere: boolean }
-  /** The versions of projection and members in D1, where a reconciliation found the record. */
+  /** The versions of projection and members in D1: a reconciliation found the record. */
   | { kind: 'record_compared'; projectionVersion: number; membersVersion: number }
   | { kind: 'alarm_fired'; scheduledAtMs: number };
 
@@ -128,6 +116,7 @@ export type Reporter<Kind extends ReportKind> = (
 export type Ingested = {
   others: (MessageResult & { position: number })[];
   subscriptions: readonly Subscription[];
+  /** Generations of the valid credentials. Pushes carry them, so that relay sessions of other credentials end. */
   generations: readonly number[];
   readers: readonly number[];
 };

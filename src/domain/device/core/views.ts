@@ -39,13 +39,7 @@ export type PropertiesView = {
   /** Values are JSON; the type of a call between objects cannot say so. */
   list: { name: string; value: unknown; time: string }[];
   positionChanges: { position: Position; time: string }[];
-  lastRejected: {
-    topic: TopicAction;
-    reason: LastRejected['reason'];
-    dropped: string[];
-    text: string;
-    time: string;
-  } | null;
+  lastRejected: ReturnType<typeof viewRejected> | null;
 };
 
 export type PresentView = {
@@ -135,14 +129,15 @@ export function viewEvents(
 
 export function viewProperties({ properties, lastRejected }: DeviceState): PropertiesView {
   const positionChanges = properties.positions.toReversed();
-  const rejected = ({ action: topic, reason, dropped, text, atMs }: LastRejected) => {
-    return { topic, reason, dropped: [...dropped], text, time: toIso(atMs) };
-  };
   return {
     list: properties.values.map(([name, value, arrivedAtMs]) => ({ name, value, time: toIso(arrivedAtMs) })),
     positionChanges: positionChanges.map(({ position, time }) => ({ position, time: toIso(time) })),
-    lastRejected: lastRejected && rejected(lastRejected),
+    lastRejected: lastRejected && viewRejected(lastRejected),
   };
+}
+
+function viewRejected({ action: topic, reason, dropped, text, atMs }: LastRejected) {
+  return { topic, reason, dropped: [...dropped], text, time: toIso(atMs) };
 }
 
 export function pageOf<T>(all: T[], page: PageRequest): Page<T> {

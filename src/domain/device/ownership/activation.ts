@@ -1,6 +1,6 @@
 // What an activation does to a device (decision: activation): makes it, gives a known serial a further messaging password, or
 // takes it for the user who claims it. What may activate again is ownership.ts; what a new owner does is administration.ts.
-import type { ActivationRefusalReason, ReactivationPolicy } from '../../../protocol/vocabulary.ts';
+import type { ActivationRefusalReason } from '../../../protocol/vocabulary.ts';
 import { accept, refuse, type Outcome, type Refusal } from '../../refusal.ts';
 import type { Handler } from '../core/events.ts';
 import { newState, type DeviceSettings, type DeviceState } from '../core/state.ts';
@@ -16,19 +16,24 @@ import {
   type CredentialsSlice,
   type IssuedSecrets,
 } from './credentials.ts';
-import { countActivation, judgeActivation, note, type IdentitySlice, type TransferOffer } from './ownership.ts';
+import {
+  countActivation,
+  judgeActivation,
+  note,
+  type ActivationProof,
+  type IdentitySlice,
+  type TransferOffer,
+} from './ownership.ts';
 import type { Member } from './sharing.ts';
 
-export type Activation = IssuedSecrets & {
-  facts: Omit<IdentitySlice, 'deviceId'>;
-  defaultName: string;
-  policy: ReactivationPolicy | null;
-  claimantId: number | undefined;
-  isSecretRight: boolean;
-  address: string | null;
-  /** D1 has more of it than its record: it had a session once. */
-  wasActivated: boolean;
-};
+export type Activation = IssuedSecrets &
+  ActivationProof & {
+    facts: Omit<IdentitySlice, 'deviceId'>;
+    defaultName: string;
+    address: string | null;
+    /** D1 has more of it than its record: it had a session once. */
+    wasActivated: boolean;
+  };
 
 export type LostDevice = {
   deviceId: string;

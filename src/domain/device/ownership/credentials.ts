@@ -18,9 +18,9 @@ export type MessagingPassword = {
   firstUsedAtMs: number | null;
   /** The last login with it, by the minute; absent before the first. */
   lastUsedAtMs?: number;
-  /** When another password took over the device's session at the broker; absent where none did. */
+  /** When another password took over the device's session at the broker; absent if none did. */
   replacedAtMs?: number;
-  /** Whoever knew the serial could have it: it ends no password that is still in use. */
+  /** Anybody who knew the serial could get it: it ends no password that is still in use. */
   isUnproven?: boolean;
   /** An unproven one took over its open session: it does not end by that. */
   isKept?: boolean;
@@ -71,7 +71,7 @@ export function firstCredentials(issued: IssuedSecrets, nowMs: number): Credenti
   return issue(noCredentials, issued, nowMs, {});
 }
 
-/** Of a device whose session was lost: nobody knows what was valid. */
+/** For a device whose session was lost: nobody knows which passwords were valid. */
 export function lostCredentials(isAwaitingLogin: boolean, nowMs: number): CredentialsSlice {
   return { ...noCredentials, isAwaitingLogin, acceptedFromMs: nowMs };
 }
@@ -115,7 +115,7 @@ function inUseUntilMs({ passwords, sessionDigest }: CredentialsSlice, password: 
   return Math.max(replacedAtMs, lastUsedAtMs + useResolutionMs) + overlapMs;
 }
 
-/** Drops the oldest passwords that are not in use; `roomAtMs` where too many are. */
+/** Drops the oldest passwords that are not in use; `roomAtMs`: when there is room, if too many are in use. */
 export function addPassword(
   credentials: CredentialsSlice,
   issued: IssuedSecrets,
@@ -180,6 +180,7 @@ export function keepSessionPassword(credentials: CredentialsSlice): CredentialsS
   return withPasswords(credentials, kept === undefined ? [] : [kept]);
 }
 
+/** Ends every password. @param isAwaitingLogin the broker asks at login, so that the next login is noticed */
 export function endPasswords(credentials: CredentialsSlice, isAwaitingLogin: boolean, nowMs: number): CredentialsSlice {
   const ended = withPasswords({ ...credentials, sessionDigest: undefined }, []);
   return { ...ended, isAwaitingLogin, acceptedFromMs: nowMs };
@@ -194,7 +195,7 @@ export function replacePasswords(
   return issue(endPasswords(credentials, isAwaitingLogin, nowMs), issued, nowMs, {});
 }
 
-/** Keeps the passwords and ends the relay sessions that were opened with them, also where a shard misses that. */
+/** Keeps the passwords and ends the relay sessions that were opened with them, even if a shard cannot be told. */
 export function endGenerations(credentials: CredentialsSlice): CredentialsSlice {
   let { lastGeneration } = credentials;
   const passwords = credentials.passwords.map((password) => ({ ...password, generation: ++lastGeneration }));
@@ -219,6 +220,7 @@ function withPasswords(credentials: CredentialsSlice, passwords: MessagingPasswo
   return { ...credentials, passwords, ended: [...credentials.ended, ...ended].slice(-maxEnded) };
 }
 
+/** `matchedDigest`: the stored digest that equals the password's. */
 export type Login = { productKey: string; isClientIdRight: boolean; matchedDigest: string | undefined };
 
 export function refuseLogin(state: DeviceState, login: Login, nowMs: number): Refusal | undefined {
@@ -257,7 +259,7 @@ export function noteSessionLogin(
     : next;
 }
 
-/** Those of credentials that are not valid any more: all of them where the device is disabled or deleted. */
+/** Ends the relay sessions of credentials that are not valid any more: all if the device is disabled or deleted. */
 export function endRelaySessions(state: DeviceState, cause: RevokeCause, { nowMs, effects }: Decision): void {
   const generations = cause === 'credentials_rotated' ? liveGenerations(state.credentials, nowMs) : [];
   const shards = state.subscriptions.map(({ shard }) => shard);
