@@ -2,23 +2,21 @@
 // and topics and is told of every session. MQTT 3.1 and 3.1.1 only, everything in memory. It is for a laptop.
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { createServer as createHttpServer, type IncomingMessage } from 'node:http';
 import { type AddressInfo, createServer as createTcpServer, type Server } from 'node:net';
-import type { Duplex } from 'node:stream';
 import { createServer as createTlsServer } from 'node:tls';
-import { Aedes, type AuthenticateError, type Client } from 'aedes';
+import { Aedes, type Client } from 'aedes';
 import { createWebSocketStream, WebSocketServer } from 'ws';
+import { describeFailure } from '../../rig/clients/api.ts';
 import { createJsonLog, requireSetting, runPart } from '../../rig/worker/part-process.ts';
-import { type Acl, mayPublish, mayReceive, maySubscribe } from './acl.ts';
+import { mayReceive, mayUse, type TopicRight } from '../../src/domain/topic-rights.ts';
 import { createAdminServer, Sessions } from './sessions.ts';
 import { WorkerHooks } from './worker-hooks.ts';
 
-/** Where a refused message goes instead: nobody may subscribe under `$`. */
+/** A refused message goes there instead: nobody may subscribe under `$`. */
 const refusedTopic = '$SYS/refused';
-const connectWithinMs = 10_000;
 const lastReportsMs = 500;
 
-type Login = { username: string; acl: Acl; hasLoggedRefusal: boolean };
+type Login = { username: string; rights: TopicRight[]; hasLoggedRefusal: boolean };
 
 const log = createJsonLog('broker');
 const env = process.env;
@@ -31,19 +29,33 @@ runPart(log, async () => {
   const sessions = new Sessions(aedes, hooks, (client) => logins.get(client)?.username ?? '');
   const host = env['BIND_HOST'] ?? '127.0.0.1';
   const admin = createAdminServer(sessions, requireSetting('BROKER_API_KEY'), requireSetting('BROKER_API_SECRET'));
+  const servers: (Server | WebSocketServer)[] = [];
+  const portOf = async (server: Server | WebSocketServer): Promise<number> => {
+    servers.push(server);
+    await once(server, 'listening');
+    return (server.address() as AddressInfo).port;
+  };
+
+  const { MQTT_TLS_PORT: tlsPort, TLS_CERT_FILE: certFile = '', TLS_KEY_FILE: keyFile = '' } = env;
+  if (tlsPort !== undefined) {
+    const tls = createTlsServer(
+      { cert: readFileSync(certFile), key: readFileSync(keyFile), noDelay: true },
+      aedes.handle,
+    );
+    // A client that does not trust the certificate hangs up.
+    tls.on('tlsClientError', (_error, socket) => socket.destroy());
+    await portOf(tls.listen(Number(tlsPort), host));
+  }
   const tcp = createTcpServer({ noDelay: true }, aedes.handle);
-  const web = createWebSocketFront(aedes);
-  const tls = createTlsFront(aedes);
-  if (tls !== undefined) await listen(tls, Number(env['MQTT_TLS_PORT']), host);
   const ready = {
-    mqttPort: await listen(tcp, Number(env['MQTT_PORT'] ?? 1883), host),
-    wsPort: await listen(web, Number(env['MQTT_WS_PORT'] ?? 8083), host),
+    mqttPort: await portOf(tcp.listen(Number(env['MQTT_PORT'] ?? 1883), host)),
+    wsPort: await portOf(createWebSocketServer(aedes, Number(env['MQTT_WS_PORT'] ?? 8083), host)),
     // Only the Worker calls it.
-    adminPort: await listen(admin, Number(env['BROKER_ADMIN_PORT'] ?? 18083), '127.0.0.1'),
+    adminPort: await portOf(admin.listen(Number(env['BROKER_ADMIN_PORT'] ?? 18083), '127.0.0.1')),
   };
 
   async function stop(): Promise<void> {
-    for (const server of [tcp, tls, web, admin]) server?.close();
+    for (const server of servers) server.close();
     sessions.endAll('broker_restart');
     await new Promise<void>((resolve) => aedes.close(resolve));
     await hooks.close(lastReportsMs);
@@ -55,7 +67,6 @@ function createBroker(hooks: WorkerHooks): Promise<Aedes> {
   return Aedes.createBroker({
     // MQTT 3.1 allows 23 bytes, our client identifiers have up to 77 (field notes 36, 37).
     maxClientsIdLength: 1024,
-    connectTimeout: connectWithinMs,
     preConnect: (client, { protocolVersion }, done) => {
       if (protocolVersion === 5) {
         const hint = 'the local broker speaks MQTT 3.1 and 3.1.1; MQTT 5 is spoken on a direct connection address';
@@ -63,60 +74,51 @@ function createBroker(hooks: WorkerHooks): Promise<Aedes> {
       }
       done(null, true);
     },
-    authenticate: (client, username, password, done) => {
-      authenticate(hooks, client, username ?? '', password?.toString() ?? '').then(
-        (error) => done(error, error === null),
-        (error: unknown) => {
-          log('error', 'login_failed', { clientId: client.id, error: String(error) });
-          done(null, false);
+    authenticate: (client, username = '', password = Buffer.of(), done) => {
+      const { id, version } = client;
+      const peerhost = addressOf(client);
+      const refuse = (returnCode: 2 | 3 | 4 | 5, reason: string) => {
+        log(returnCode === 3 ? 'warn' : 'info', 'login_refused', { clientId: id, username, peerhost, reason });
+        done(Object.assign(new Error(reason), { returnCode }), false);
+      };
+      hooks.askLogin({ clientid: id, username, password: password.toString(), peerhost, proto_ver: version }).then(
+        (answer) => {
+          if ('reason' in answer) refuse(answer.returnCode, answer.reason);
+          else {
+            logins.set(client, { username, rights: answer.rights, hasLoggedRefusal: false });
+            done(null, true);
+          }
         },
+        // Without an answer of the Worker nobody gets in.
+        (error: unknown) => refuse(3, describeFailure(error)),
       );
     },
     authorizePublish: (client, packet, done) => {
       const login = client === null ? undefined : logins.get(client);
-      if (login === undefined || !mayPublish(login.acl, packet)) {
-        logRefusedPublish(client, login, packet.topic);
+      const use = { action: 'publish', topic: packet.topic, isRetained: packet.retain } as const;
+      if (!mayUse(login?.rights ?? [], use)) {
+        // Once a connection: a device that keeps trying must not fill the log.
+        if (login?.hasLoggedRefusal !== true)
+          log('warn', 'publish_refused', { clientId: client?.id, topic: packet.topic });
+        if (login !== undefined) login.hasLoggedRefusal = true;
         // MQTT 3.1.1 has no way to refuse, and aedes ends the connection on an error: like EMQX's default, acknowledge
         // and drop.
-        packet.topic = refusedTopic;
-        packet.retain = false;
-        packet.payload = Buffer.alloc(0);
+        Object.assign(packet, { topic: refusedTopic, retain: false, payload: Buffer.alloc(0) });
       }
       done(null);
     },
     authorizeSubscribe: (client, subscription, done) => {
-      const isAllowed = maySubscribe(logins.get(client)?.acl ?? [], subscription.topic);
+      const isAllowed = mayUse(rightsOf(client), { action: 'subscribe', topic: subscription.topic });
       if (!isAllowed) log('warn', 'subscription_refused', { clientId: client.id, filter: subscription.topic });
       done(null, isAllowed ? subscription : null);
     },
-    authorizeForward: (client, packet) => (mayReceive(logins.get(client)?.acl ?? [], packet.topic) ? packet : null),
+    // aedes stores a refused filter of a persistent session beside the allowed ones, and would queue messages for it.
+    authorizeForward: (client, packet) => (mayReceive(rightsOf(client), packet.topic) ? packet : null),
   });
 }
 
-async function authenticate(
-  hooks: WorkerHooks,
-  client: Client,
-  username: string,
-  password: string,
-): Promise<AuthenticateError | null> {
-  const peerhost = addressOf(client);
-  const request = { clientid: client.id, username, password, peerhost, proto_ver: client.version };
-  const answer = await hooks.askLogin(request);
-  if ('acl' in answer) {
-    logins.set(client, { username, acl: answer.acl, hasLoggedRefusal: false });
-    return null;
-  }
-  const { reason, returnCode } = answer;
-  log(returnCode === 3 ? 'warn' : 'info', 'login_refused', { clientId: client.id, username, peerhost, reason });
-
-  return Object.assign(new Error(reason), { returnCode });
-}
-
-/** Once a connection: a device that keeps trying must not fill the log. */
-function logRefusedPublish(client: Client | null, login: Login | undefined, topic: string): void {
-  if (login?.hasLoggedRefusal === true) return;
-  if (login !== undefined) login.hasLoggedRefusal = true;
-  log('warn', 'publish_refused', { clientId: client?.id, topic });
+function rightsOf(client: Client): TopicRight[] {
+  return logins.get(client)?.rights ?? [];
 }
 
 function addressOf({ conn, req }: Client): string {
@@ -124,37 +126,14 @@ function addressOf({ conn, req }: Client): string {
   return ('remoteAddress' in socket && socket.remoteAddress) || '';
 }
 
-function createTlsFront(aedes: Aedes): Server | undefined {
-  const { MQTT_TLS_PORT: port, TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile } = env;
-  if (port === undefined || certFile === undefined || keyFile === undefined) return undefined;
-  const options = { cert: readFileSync(certFile), key: readFileSync(keyFile), noDelay: true };
-  const server = createTlsServer({ ...options, handshakeTimeout: connectWithinMs }, aedes.handle);
-  // A client that does not trust the certificate hangs up.
-  server.on('tlsClientError', (_error, socket) => socket.destroy());
-  return server;
-}
-
-function createWebSocketFront(aedes: Aedes): Server {
-  const http = createHttpServer((_request, response) => {
-    response.writeHead(426, { 'content-type': 'text/plain', connection: 'close' }).end('MQTT over WebSocket\n');
-  });
-  const sockets = new WebSocketServer({
-    server: http,
-    perMessageDeflate: false,
-    handleProtocols: (offered) => ['mqtt', 'mqttv3.1'].find((name) => offered.has(name)) ?? false,
-  });
-  sockets.on('connection', (socket, request: IncomingMessage) => {
-    const conn: Duplex = createWebSocketStream(socket);
+function createWebSocketServer(aedes: Aedes, port: number, host: string): WebSocketServer {
+  const handleProtocols = (offered: Set<string>) => ['mqtt', 'mqttv3.1'].find((name) => offered.has(name)) ?? false;
+  const server = new WebSocketServer({ port, host, perMessageDeflate: false, handleProtocols });
+  server.on('connection', (socket, request) => {
+    const conn = createWebSocketStream(socket);
     // By itself the stream would end and never close.
     socket.once('close', () => conn.destroy(new Error('the WebSocket was closed')));
     aedes.handle(conn, request);
   });
-  // `listen` reports the same error of the HTTP server.
-  sockets.on('error', () => undefined);
-  return http;
-}
-
-async function listen(server: Server, port: number, host: string): Promise<number> {
-  await once(server.listen(port, host), 'listening');
-  return (server.address() as AddressInfo).port;
+  return server;
 }

@@ -4,21 +4,27 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 import { describeFailure } from '../../rig/clients/api.ts';
 import type { Log } from '../../rig/worker/part-process.ts';
-import { type Acl, aclSchema } from './acl.ts';
+import type { TopicRight } from '../../src/domain/topic-rights.ts';
 
 const answerWithinMs = 5_000;
 const retryAfterMs = 500;
 
 type LoginRequest = { clientid: string; username: string; password: string; peerhost: string; proto_ver: number };
 /** `returnCode` is MQTT 3.1.1's CONNACK code (MQTT-3.2.2.3). */
-type LoginAnswer = { acl: Acl } | { returnCode: 2 | 3 | 4 | 5; reason: string };
+type LoginAnswer = { rights: TopicRight[] } | { returnCode: 2 | 4 | 5; reason: string };
 
 export type EndReason = 'normal' | 'tcp_closed' | 'keepalive_timeout' | 'takenover' | 'kicked' | 'broker_restart';
 
+const ruleSchema = z.object({
+  permission: z.enum(['allow', 'deny']),
+  action: z.enum(['publish', 'subscribe', 'all']),
+  topic: z.string(),
+  retain: z.boolean().optional(),
+});
 const loginAnswerSchema = z.object({
   result: z.enum(['allow', 'deny', 'ignore']),
   message: z.string().optional(),
-  acl: aclSchema.optional(),
+  acl: z.array(ruleSchema).optional(),
 });
 
 export class WorkerHooks {
@@ -31,16 +37,13 @@ export class WorkerHooks {
     this.#options = options;
   }
 
+  /** @throws Error if the Worker does not answer */
   async askLogin(request: LoginRequest): Promise<LoginAnswer> {
-    try {
-      const response = await this.#post('connect', request);
-      const { result, message: reason = 'not authorized', acl = [] } = loginAnswerSchema.parse(await response.json());
-      if (result === 'allow') return { acl };
-      const codes: Record<string, 2 | 4> = { invalid_password: 4, invalid_client_id: 2 };
-      return { returnCode: codes[reason] ?? 5, reason };
-    } catch (error) {
-      return { returnCode: 3, reason: describeFailure(error) };
-    }
+    const response = await this.#post('connect', request);
+    const { result, message: reason = 'not authorized', acl = [] } = loginAnswerSchema.parse(await response.json());
+    if (result === 'allow') return { rights: acl.flatMap(rightOf) };
+    const codes: Record<string, 2 | 4> = { invalid_password: 4, invalid_client_id: 2 };
+    return { returnCode: codes[reason] ?? 5, reason };
   }
 
   reportBegin(session: { clientid: string; username: string; connected_at: number }): void {
@@ -81,7 +84,7 @@ export class WorkerHooks {
     }
   }
 
-  /** @throws Error where the Worker does not answer with success */
+  /** @throws Error if the Worker does not answer with success */
   async #post(hook: 'connect' | 'events', body: object): Promise<Response> {
     const { workerUrl, hookSecret } = this.#options;
     const response = await fetch(new URL(`/hooks/emqx/${hook}`, workerUrl), {
@@ -93,4 +96,10 @@ export class WorkerHooks {
     if (!response.ok) throw new Error(`the Worker answered ${response.status}`);
     return response;
   }
+}
+
+/** The last rule denies the rest, as a topic without a right is refused anyway. `eq` matches the text literally. */
+function rightOf({ permission, action, topic, retain = true }: z.infer<typeof ruleSchema>): TopicRight[] {
+  if (permission === 'deny' || action === 'all') return [];
+  return [{ action, topic: topic.replace(/^eq /, ''), isExact: topic.startsWith('eq '), mayRetain: retain }];
 }

@@ -16,8 +16,6 @@ type BrokerEvent = {
 export class HookServer extends LoopbackServer {
   readonly events: BrokerEvent[] = [];
   readonly logins: HookRequest[] = [];
-  /** Client identifiers that a device may use besides its own. */
-  readonly aliases = new Map<string, string>();
   isDown = false;
 
   private constructor() {
@@ -45,8 +43,7 @@ export class HookServer extends LoopbackServer {
     }
     const login = JSON.parse(body) as HookRequest;
     this.logins.push(login);
-    const clientid = this.aliases.get(login.clientid) ?? login.clientid;
-    return { status: 200, answer: JSON.stringify(decide({ ...login, clientid })) };
+    return { status: 200, answer: JSON.stringify(decide(login)) };
   }
 
   eventsOf(clientId: string): string[] {
