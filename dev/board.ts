@@ -3,6 +3,7 @@
 import { createInterface } from 'node:readline';
 import { styleText } from 'node:util';
 import { connect } from 'mqtt';
+import { isJsonObject, parseJson } from '../src/domain/json.ts';
 import { propertySetReplyMethod } from '../src/protocol/mqtt.ts';
 import { activate } from '../rig/clients/accounts.ts';
 import { connectApi, describeFailure } from '../rig/clients/api.ts';
@@ -68,11 +69,6 @@ try {
 
 function readReport(line: string): Record<string, unknown> | undefined {
   if (['up', 'middle', 'down'].includes(line)) return { position: line };
-  try {
-    const parsed: unknown = JSON.parse(line);
-    return typeof parsed === 'object' && parsed !== null ? (parsed as Record<string, unknown>) : undefined;
-  } catch (error) {
-    if (error instanceof SyntaxError) return undefined;
-    throw error;
-  }
+  const parsed = parseJson(line);
+  return isJsonObject(parsed) ? parsed : undefined;
 }

@@ -12,6 +12,7 @@ const usage = `Usage: npm run reset
 
 readCommandLine({ name: 'npm run reset', usage, options: {} }, () => undefined);
 const stateDir = resolve(process.env['STATE_DIR'] ?? '.latchwork');
+/** Only a folder that `npm start` has made has it. */
 const mark = join(stateDir, 'secrets.env');
 
 try {

@@ -1,5 +1,5 @@
 // `npm run screenshots`: pictures of the console's screens in light, dark and on a phone, of a fleet made for them. For the README
-// and for whoever changes the console. Compares nothing.
+// and for changes of the console. Compares nothing.
 import { mkdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { activate, addProduct, signUp, type Session } from '../rig/clients/accounts.ts';
@@ -25,6 +25,7 @@ const looks = {
 } as const;
 const productKey = 'wall-switch';
 const names = ['Hall', 'Garage door', 'Attic lamp', 'Boiler', 'Office PC', 'Porch', 'Cellar fan', 'Greenhouse vent'];
+/** The height of the picture in the README. */
 const overviewHeight = 910;
 
 mkdirSync(folder, { recursive: true });

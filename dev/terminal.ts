@@ -1,8 +1,10 @@
 // The output of `npm start`: one line an event, with milliseconds. Colours only on a terminal. Formats only.
 import { styleText } from 'node:util';
 import { describeFailure } from '../rig/clients/api.ts';
+import { isJsonObject, parseJson } from '../src/domain/json.ts';
 import { refusedDirectLoginEvent, rejectedMessageEvent } from '../src/protocol/log-events.ts';
 
+const clock = { hour: '2-digit', minute: '2-digit', second: '2-digit', fractionalSecondDigits: 3 } as const;
 const colours = {
   api: 'cyan',
   device: 'green',
@@ -19,7 +21,8 @@ export function print(text = ''): void {
 /** `13:44:05.123  device   replied` */
 export function say(who: string, text: string): void {
   const style = who in colours ? colours[who as keyof typeof colours] : 'bold';
-  print(`${styleText('dim', clock())}  ${styleText(style, who.padEnd(7))}  ${text}`);
+  const time = new Date().toLocaleTimeString('en-GB', clock);
+  print(`${styleText('dim', time)}  ${styleText(style, who.padEnd(7))}  ${text}`);
 }
 
 export function warn(who: string, text: string): void {
@@ -34,8 +37,11 @@ export function fail(error: unknown): never {
 /** Stacks stay in the log file. */
 const leftOut = ['time', 'part', 'message', 'stack', 'requestId'];
 
+/** Shows a line of a part's JSON log that a person should see: a warning, an error, or what keeps a device from working. */
 export function showTrouble(part: string, line: string): void {
-  const { level, event, ...fields } = parse(line);
+  // A line may be text, or cut off.
+  const parsed = parseJson(line);
+  const { level, event, ...fields } = isJsonObject(parsed) ? parsed : {};
   const device = describeDeviceTrouble(event, fields);
   if (device !== undefined) warn('device', device);
   if (device !== undefined || (level !== 'warn' && level !== 'error')) return;
@@ -53,7 +59,7 @@ function describeDeviceTrouble(event: unknown, fields: Record<string, unknown>):
     const members = Array.isArray(dropped) && dropped.length > 0 ? ` (${dropped.join(', ')})` : '';
     return `${String(deviceId)}: ${String(topic)} not understood, ${words(reason)}${members}: ${shorten(text ?? '')}`;
   }
-  // Of the local broker, whose user names end with the device id.
+  // The local broker logs this; its user names end with the device id.
   if (event === 'login_refused') {
     return `${String(username).replace(/^.*&/, '')}: login from ${String(peerhost)} refused, ${words(reason)}`;
   }
@@ -62,26 +68,8 @@ function describeDeviceTrouble(event: unknown, fields: Record<string, unknown>):
   return `${String(deviceId)}: login over WebSocket refused, ${why}`;
 }
 
-function parse(line: string): Record<string, unknown> {
-  try {
-    return line.startsWith('{') ? (JSON.parse(line) as Record<string, unknown>) : {};
-  } catch (error) {
-    if (error instanceof SyntaxError) return {};
-    throw error;
-  }
-}
-
 export function shorten(value: unknown): string {
   const text = typeof value === 'string' ? value : JSON.stringify(value);
   const oneLine = text.replaceAll(/\s+/g, ' ');
   return oneLine.length > 160 ? `${oneLine.slice(0, 160)}…` : oneLine;
-}
-
-function clock(): string {
-  return new Date().toLocaleTimeString('en-GB', {
-    hour: '2-digit',
-    minute: '2-digit',
-    second: '2-digit',
-    fractionalSecondDigits: 3,
-  });
 }

@@ -4,6 +4,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect, type MqttClient } from 'mqtt';
 import { z } from 'zod';
+import { parseJson } from '../src/domain/json.ts';
 import { propertyPostMethod, propertySetMethod, propertySetReplyMethod } from '../src/protocol/mqtt.ts';
 import { activate, type Activation } from '../rig/clients/accounts.ts';
 import { connectApi, describeFailure } from '../rig/clients/api.ts';
@@ -130,9 +131,9 @@ export class VirtualDevice {
   }
 
   #execute(payload: Buffer, replyTopic: string): void {
-    const command = readCommand(payload);
-    if (command === undefined) return;
-    const { id, params } = command;
+    const command = commandSchema.safeParse(parseJson(payload.toString()));
+    if (!command.success) return;
+    const { id, params } = command.data;
     this.#emit({ type: 'commanded', id, params });
     const before = this.#state;
     const move = moveSwitch(before, params);
@@ -164,14 +165,5 @@ export class VirtualDevice {
 
   #emit(event: DeviceEvent): void {
     if (!this.#stopping.signal.aborted) this.#options.onEvent?.(event);
-  }
-}
-
-function readCommand(payload: Buffer): z.infer<typeof commandSchema> | undefined {
-  try {
-    return commandSchema.safeParse(JSON.parse(payload.toString())).data;
-  } catch (error) {
-    if (error instanceof SyntaxError) return undefined;
-    throw error;
   }
 }

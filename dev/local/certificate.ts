@@ -1,4 +1,4 @@
-// The self-signed TLS certificate of a local run: made in STATE_DIR/tls, and made again where a name is missing or it ends soon.
+// The self-signed TLS certificate of a local run: made in STATE_DIR/tls, and made again if a name is missing or it ends soon.
 // Node has no writer for certificates, and libraries for them bring fifteen packages.
 import { generateKeyPairSync, randomBytes, sign, X509Certificate } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync } from 'node:fs';

@@ -38,23 +38,14 @@ export async function runDemo({ apiUrl, stateDir, signal }: DemoOptions): Promis
 async function openAccount(apiUrl: string, stateDir: string): Promise<Session> {
   const path = join(stateDir, 'demo.json');
   if (!existsSync(path)) {
-    writePrivateFile(
-      path,
-      JSON.stringify({ email: 'demo@example.com', password: randomBytes(12).toString('base64url') }),
-    );
+    const password = randomBytes(12).toString('base64url');
+    writePrivateFile(path, JSON.stringify({ email: 'demo@example.com', password }));
   }
   const account = JSON.parse(readFileSync(path, 'utf8')) as Account;
   const session = await signUp((credentials) => connectApi(apiUrl, credentials), account);
-  await addProduct(session, {
-    ...{ productKey, name: 'Demo switch', description: 'The virtual switch of the local demo', model: 'LW-DEMO' },
-    ...{
-      category: 'switch',
-      uiTemplate: 'switch',
-      iconName: 'toggle_on',
-      iconColor: '#2E7D32',
-      manufacturer: 'Latchwork',
-    },
-  });
+  const names = { name: 'Demo switch', description: 'The virtual switch of the local demo', model: 'LW-DEMO' };
+  const looks = { category: 'switch', uiTemplate: 'switch', iconName: 'toggle_on', iconColor: '#2E7D32' } as const;
+  await addProduct(session, { productKey, manufacturer: 'Latchwork', ...names, ...looks });
   const isNew = session.isNew ? 'registered' : 'signed in';
   say('api', `demo user ${account.email} ${isNew}, product ${productKey}`);
   return session;
@@ -62,11 +53,10 @@ async function openAccount(apiUrl: string, stateDir: string): Promise<Session> {
 
 /** Resolves when the subscription is active. */
 async function subscribe(apiUrl: string, { mqtt, topics }: Activation, signal: AbortSignal): Promise<void> {
-  const { username, password } = mqtt;
   const root = topics.status.replace(/status$/, '');
   say('relay', `subscribing to ${root}#`);
   const relay = new Relay(apiUrl, {
-    login: { username, password },
+    login: { username: mqtt.username, password: mqtt.password },
     backOff: { maxMs: reconnectWithinMs },
     onState: (state, detail) => {
       if (state === 'waiting' && !signal.aborted) warn('relay', `${detail}, connecting again`);
@@ -81,6 +71,7 @@ async function subscribe(apiUrl: string, { mqtt, topics }: Activation, signal: A
   }).active;
 }
 
+/** Shows transitions and commands. A report shows as the push of the relay. */
 function showDevice(event: DeviceEvent, startedAtMs: number): void {
   if (event.type === 'activated') {
     say('device', `activated as ${event.activation.deviceId} (${sinceMs(startedAtMs)} ms)`);

@@ -1,5 +1,5 @@
-// The folder STATE_DIR: made where it is missing, held by one `npm start` at a time, with parts.json, which names the processes.
-// Knows nothing of what the parts keep there.
+// The folder STATE_DIR: made if it is missing, held by one `npm start` at a time, with parts.json, which names the processes.
+// Knows nothing of the files that the parts keep there.
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -24,7 +24,7 @@ export function prepareStateDir(stateDir: string): void {
   }
 }
 
-/** Takes the folder for this process. @throws Error where another `npm start` uses it */
+/** Takes the folder for this process. @throws Error if another `npm start` uses it */
 export async function claimStateDir(stateDir: string): Promise<void> {
   const holder = takeLock(join(stateDir, 'start.pid'));
   if (holder !== undefined) {
@@ -40,7 +40,7 @@ export function writeParts(stateDir: string, parts: PartPids): void {
   writeFileSync(join(stateDir, 'parts.json'), `${JSON.stringify(parts, null, 2)}\n`);
 }
 
-/** Until this process ends. Returns the process that has the lock, or undefined where this one has it now. */
+/** Until this process ends. Returns the process that has the lock, or undefined if this one has it now. */
 export function takeLock(path: string): number | undefined {
   try {
     writeFileSync(path, String(process.pid), { flag: 'wx' });

@@ -81,7 +81,7 @@ const relayMessages: Record<string, Message> = {
   },
   UserAuth: {
     summary:
-      "Signs in with a user's access token; the topics of all devices of that user, and of those shared with the user, may be subscribed to.",
+      "Signs in with a user's access token; the topics of the user's own and shared devices may be subscribed to.",
     schema: relayRequestSchemas.userAuth,
     examples: [{ action: 'auth', token: 'eyJhbGciOiJIUzI1NiIs...' }],
   },

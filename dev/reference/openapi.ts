@@ -4,7 +4,7 @@ import type { OpenAPIHono } from '@hono/zod-openapi';
 import type { AppEnv } from '../../src/http/app-env.ts';
 
 const info = {
-  contact: { name: 'Whoever runs this service' },
+  contact: { name: 'The operator of this service' },
   license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
   description: [
     'Users, their catalogue of products, and the devices that activate against it: list them, look at them, control them.',
@@ -24,7 +24,7 @@ const tags = [
   { name: 'Devices', description: 'Activated by themselves; listed, controlled and deleted by their owner.' },
   { name: 'Ownership', description: 'Whose a device is: claimed, released, offered; and when it may be paired again.' },
   { name: 'Commands', description: 'Sent to a device, and followed until it replied or a report shows the result.' },
-  { name: 'Sharing', description: 'With whom an owner shares a device: members, and whoever has a guest link.' },
+  { name: 'Sharing', description: 'With whom an owner shares a device: members, and people with a guest link.' },
   { name: 'Health', description: 'For deployment checks and monitors.' },
   { name: 'Reference', description: 'These documents, for tools.' },
 ];
@@ -75,7 +75,7 @@ type Operation = {
   parameters?: Parameter[];
 };
 
-/** "Try it out" sends every example: of what may be left out, it moves into the text. */
+/** "Try it out" sends every example: that of an optional parameter moves into its description. */
 function leaveEmpty(parameter: Parameter): void {
   const example = parameter.example ?? parameter.schema?.example;
   delete parameter.example;
@@ -85,6 +85,7 @@ function leaveEmpty(parameter: Parameter): void {
   parameter.description = [parameter.description, `Example: \`${text}\`.`].filter(Boolean).join(' ');
 }
 
+/** Names for operations whose method and path make no good name. */
 const operationIds: Record<string, string> = {
   'get /api/v1/users/me': 'readAccount',
   'put /api/v1/users/password': 'changePassword',
@@ -95,13 +96,7 @@ const operationIds: Record<string, string> = {
   'post /api/v1/devices/{deviceId}/pairing-window': 'openPairingWindow',
 };
 
-const verbs: Record<string, string> = {
-  get: 'read',
-  post: 'create',
-  put: 'replace',
-  patch: 'change',
-  delete: 'delete',
-};
+const verbs: Record<string, string> = { get: 'read', post: 'create', put: 'replace', patch: 'change' };
 
 /**
  * `get /devices` is `listDevices`, `get /devices/{deviceId}/status` is `readDeviceStatus`, and what is posted to a word that
