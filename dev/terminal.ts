@@ -41,7 +41,7 @@ const leftOut = ['time', 'part', 'message', 'stack', 'requestId'];
 export function showTrouble(part: string, line: string): void {
   // A line may be text, or cut off.
   const parsed = parseJson(line);
-  const { level, event, ...fields } = isJsonObject(parsed) ? parsed : {};
+  const { level, event, ...fields }: Record<string, unknown> = isJsonObject(parsed) ? parsed : {};
   const device = describeDeviceTrouble(event, fields);
   if (device !== undefined) warn('device', device);
   if (device !== undefined || (level !== 'warn' && level !== 'error')) return;

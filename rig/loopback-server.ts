@@ -1,4 +1,4 @@
-// A server inside the test's process, on a free port of this machine unless one is named. What it answers its subclass says.
+// A server inside the test's process, on a free port of this machine unless the caller names one. Its subclass says what it answers.
 import { once } from 'node:events';
 import type { Server as HttpServer } from 'node:http';
 import type { AddressInfo, Server } from 'node:net';
@@ -22,6 +22,10 @@ export class LoopbackServer {
     if ('closeAllConnections' in this.#server) this.#server.closeAllConnections();
     this.#server.close();
     await once(this.#server, 'close');
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.stop();
   }
 
   protected async listen(port = 0): Promise<this> {

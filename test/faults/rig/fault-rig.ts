@@ -186,7 +186,7 @@ export class FaultRig<B extends FaultBroker = Mosquitto> {
     return { ...this.history.judge(), stale, leftInSpools, relayLosses: this.watch.losses };
   }
 
-  async close(): Promise<void> {
+  async [Symbol.asyncDispose](): Promise<void> {
     this.watch.close();
     this.publisher.close();
     for (const bridge of this.#bridges) await bridge.kill('SIGKILL');

@@ -1,12 +1,13 @@
 // Stands between the bridge and the Worker and injects the failures that the real Worker has no switch for:
 // refuses batches, drops or holds answers after the Worker has committed, cuts the bridge's connection while the Worker
 // still works. Everything else, the bridge's WebSocket too, passes unchanged.
-import { once } from 'node:events';
-import { Agent, createServer, request, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { connect, type AddressInfo } from 'node:net';
+import { Agent, createServer, request, type IncomingMessage, type ServerResponse } from 'node:http';
+import { connect } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { LoopbackServer } from '../../../rig/loopback-server.ts';
 
 export type GateFaults = {
+  /** Answers this status instead of asking the Worker; null asks it. */
   refuse: () => { status: number; retryAfter?: string } | null;
   /** After the Worker has answered: the connection is cut in place of the answer. */
   losesAnswer: () => boolean;
@@ -24,9 +25,8 @@ const noFaults: GateFaults = {
 };
 const maxUpstream = 64;
 
-export class HttpGate {
+export class HttpGate extends LoopbackServer {
   readonly #target: URL;
-  readonly #server: Server;
   readonly #agent = new Agent({ keepAlive: true, maxSockets: maxUpstream });
   readonly #held: ServerResponse[] = [];
   #faults = noFaults;
@@ -35,26 +35,21 @@ export class HttpGate {
   givenUp = 0;
 
   private constructor(targetUrl: string) {
+    const server = createServer((incoming, response) => void this.#take(incoming, response));
+    super(server);
     this.#target = new URL(targetUrl);
-    this.#server = createServer((incoming, response) => void this.#take(incoming, response));
-    this.#server.on('upgrade', (incoming, socket, head) => this.#join(incoming, socket, head));
+    server.on('upgrade', (incoming, socket, head) => this.#join(incoming, socket, head));
   }
 
-  static async start(targetUrl: string): Promise<HttpGate> {
-    const gate = new HttpGate(targetUrl);
-    gate.#server.listen(0, '127.0.0.1');
-    await once(gate.#server, 'listening');
-    return gate;
-  }
-
-  get url(): string {
-    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  static start(targetUrl: string): Promise<HttpGate> {
+    return new HttpGate(targetUrl).listen();
   }
 
   setFaults(faults: Partial<GateFaults>): void {
     this.#faults = { ...noFaults, ...faults };
   }
 
+  /** How many answers are held now. */
   get held(): number {
     return this.#held.length;
   }
@@ -63,11 +58,9 @@ export class HttpGate {
     for (const response of this.#held.splice(0)) response.destroy();
   }
 
-  async stop(): Promise<void> {
+  override async stop(): Promise<void> {
     this.#agent.destroy();
-    this.#server.closeAllConnections();
-    this.#server.close();
-    await once(this.#server, 'close');
+    await super.stop();
   }
 
   async #take(incoming: IncomingMessage, response: ServerResponse): Promise<void> {

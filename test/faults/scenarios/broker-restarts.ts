@@ -29,25 +29,21 @@ async function restart(
   config: string,
 ): Promise<Finding> {
   const restarts = count(10, 1);
-  const rig = await FaultRig.open(worker, 50, config);
-  try {
-    const bridge = rig.startBridge({ spool: await rig.makeSpool() });
+  await using rig = await FaultRig.open(worker, 50, config);
+  const bridge = rig.startBridge({ spool: await rig.makeSpool() });
+  await bridge.untilBrokerConnected();
+  const endLoad = rig.startLoad(perSecond);
+  for (let done = 0; done < restarts; done += 1) {
+    await sleep((isShort ? 0.3 : 1) * random.between(betweenMs / 2, betweenMs));
+    await rig.broker.stop(signal);
+    await sleep(random.between(0, 500));
+    await rig.broker.startAgain();
+    // A broker that forgot the session queues nothing until the bridge has subscribed again.
     await bridge.untilBrokerConnected();
-    const endLoad = rig.startLoad(perSecond);
-    for (let done = 0; done < restarts; done += 1) {
-      await sleep((isShort ? 0.3 : 1) * random.between(betweenMs / 2, betweenMs));
-      await rig.broker.stop(signal);
-      await sleep(random.between(0, 500));
-      await rig.broker.startAgain();
-      // A broker that forgot the session queues nothing until the bridge has subscribed again.
-      await bridge.untilBrokerConnected();
-    }
-    await endLoad();
-    const isReportedOnly = signal === 'SIGKILL';
-    const outcome = await rig.finish(isReportedOnly ? count(8, 3) * 1000 : undefined);
-    const facts = [`the publisher connected ${rig.publisher.connections} times`];
-    return find(`${restarts} times ${label}`, outcome, facts, { isReportedOnly });
-  } finally {
-    await rig.close();
   }
+  await endLoad();
+  const isReportedOnly = signal === 'SIGKILL';
+  const outcome = await rig.finish(isReportedOnly ? count(8, 3) * 1000 : undefined);
+  const facts = [`the publisher connected ${rig.publisher.connections} times`];
+  return find(`${restarts} times ${label}`, outcome, facts, { isReportedOnly });
 }

@@ -46,20 +46,16 @@ export const directGatewayKills: Scenario = {
     const [messages, kills] = [count(12_000, 1_000), count(20, 3)];
     const door = new DirectDoor(worker.url);
     await door.start();
-    const rig = await openDirect(worker, door, [overTcp(() => door.port)]);
-    try {
-      const loading = rig.load(messages, perSecond);
-      for (let kill = 1; kill <= kills; kill += 1) {
-        await rig.untilSent(Math.floor((messages * kill) / (kills + 1)));
-        await sleep(random.between(0, 40));
-        await door.stop(kill % 2 === 1 ? 'SIGKILL' : 'SIGTERM');
-        await door.start();
-      }
-      await loading;
-      return [find(`${kills} kills`, await rig.finish(), [`${rig.publisher.connections} connections`])];
-    } finally {
-      await rig.close();
+    await using rig = await openDirect(worker, door, [overTcp(() => door.port)]);
+    const loading = rig.load(messages, perSecond);
+    for (let kill = 1; kill <= kills; kill += 1) {
+      await rig.untilSent(Math.floor((messages * kill) / (kills + 1)));
+      await sleep(random.between(0, 40));
+      await door.stop(kill % 2 === 1 ? 'SIGKILL' : 'SIGTERM');
+      await door.start();
     }
+    await loading;
+    return [find(`${kills} kills`, await rig.finish(), [`${rig.publisher.connections} connections`])];
   },
 };
 
@@ -68,28 +64,24 @@ export const directSocketCuts: Scenario = {
   title: 'the connections of directly connected devices are cut under load, by reset and by silence, on each leg',
   run: async ({ worker, random, count, isShort }) => {
     const cuts = count(40, 3);
-    const [socketLeg, workerLeg] = [await TcpProxy.start(worker.port), await TcpProxy.start(worker.port)];
+    await using socketLeg = await TcpProxy.start(worker.port);
+    await using workerLeg = await TcpProxy.start(worker.port);
     const door = new DirectDoor(workerLeg.url);
     await door.start();
-    const gatewayLeg = await TcpProxy.start(door.port);
+    await using gatewayLeg = await TcpProxy.start(door.port);
     const ways = [overWebSocket(() => socketLeg.port), overTcp(() => gatewayLeg.port)];
-    const rig = await openDirect(worker, door, ways);
-    try {
-      const endLoad = rig.startLoad(perSecond);
-      for (let cut = 0; cut < cuts; cut += 1) {
-        const legs = [[socketLeg], [gatewayLeg], [workerLeg], [socketLeg, gatewayLeg]][cut % 4] ?? [];
-        const kind = random.pick<Cut>(['reset', 'stall']);
-        for (const leg of legs) leg.cut(kind);
-        await sleep(isShort ? 500 : random.between(100, 8_000));
-        for (const leg of legs) leg.heal(kind === 'stall' && random.isBelow(0.5));
-        await sleep(isShort ? random.between(100, 600) : random.between(500, 3_000));
-      }
-      await endLoad();
-      return [find(`${cuts} cuts`, await rig.finish(), [`${rig.publisher.connections} connections`])];
-    } finally {
-      await rig.close();
-      for (const leg of [socketLeg, workerLeg, gatewayLeg]) await leg.stop();
+    await using rig = await openDirect(worker, door, ways);
+    const endLoad = rig.startLoad(perSecond);
+    for (let cut = 0; cut < cuts; cut += 1) {
+      const legs = [[socketLeg], [gatewayLeg], [workerLeg], [socketLeg, gatewayLeg]][cut % 4] ?? [];
+      const kind = random.pick<Cut>(['reset', 'stall']);
+      for (const leg of legs) leg.cut(kind);
+      await sleep(isShort ? 500 : random.between(100, 8_000));
+      for (const leg of legs) leg.heal(kind === 'stall' && random.isBelow(0.5));
+      await sleep(isShort ? random.between(100, 600) : random.between(500, 3_000));
     }
+    await endLoad();
+    return [find(`${cuts} cuts`, await rig.finish(), [`${rig.publisher.connections} connections`])];
   },
 };
 
@@ -99,35 +91,31 @@ export const directAnswersHeld: Scenario = {
     'the acknowledgements of the direct connection are held back and never arrive, and each device sends again what has none',
   run: async ({ worker, random, count }) => {
     const rounds = count(40, 3);
-    const [socketLeg, workerLeg] = [await TcpProxy.start(worker.port), await TcpProxy.start(worker.port)];
+    await using socketLeg = await TcpProxy.start(worker.port);
+    await using workerLeg = await TcpProxy.start(worker.port);
     const door = new DirectDoor(workerLeg.url);
     await door.start();
     const ways = [overWebSocket(() => socketLeg.port), overTcp(() => door.port)];
-    const rig = await openDirect(worker, door, ways);
-    try {
-      const endLoad = rig.startLoad(perSecond);
-      let held = 0;
-      for (let round = 0; round < rounds; round += 1) {
-        const leg = round % 2 === 0 ? socketLeg : workerLeg;
-        leg.holdAnswers();
-        const before = rig.publisher.unacknowledged;
-        await sleep(random.between(200, 800));
-        held += Math.max(0, rig.publisher.unacknowledged - before);
-        leg.dropAnswers();
-        await sleep(random.between(200, 800));
-      }
-      await endLoad();
-      const facts = [
-        `${held} messages without an answer when they were cut off`,
-        `${rig.publisher.connections} connections`,
-      ];
-      const finding = find(`${rounds} rounds`, await rig.finish(), facts);
-      if (held === 0) finding.failures.push('no answer was held');
-      return [finding];
-    } finally {
-      await rig.close();
-      for (const leg of [socketLeg, workerLeg]) await leg.stop();
+    await using rig = await openDirect(worker, door, ways);
+    const endLoad = rig.startLoad(perSecond);
+    let held = 0;
+    for (let round = 0; round < rounds; round += 1) {
+      const leg = round % 2 === 0 ? socketLeg : workerLeg;
+      leg.holdAnswers();
+      const before = rig.publisher.unacknowledged;
+      await sleep(random.between(200, 800));
+      held += Math.max(0, rig.publisher.unacknowledged - before);
+      leg.dropAnswers();
+      await sleep(random.between(200, 800));
     }
+    await endLoad();
+    const facts = [
+      `${held} messages without an answer when they were cut off`,
+      `${rig.publisher.connections} connections`,
+    ];
+    const finding = find(`${rounds} rounds`, await rig.finish(), facts);
+    if (held === 0) finding.failures.push('no answer was held');
+    return [finding];
   },
 };
 
@@ -145,33 +133,29 @@ export const directWorkerRestarts: Scenario = {
     const door = new DirectDoor(worker.url);
     await door.start();
     const ways = [overWebSocket(() => worker.port), overTcp(() => door.port)];
-    const rig = await openDirect(worker, door, ways);
-    try {
-      const { maker, devices } = rig;
-      const counter = new PositionCounter();
-      let [stale, missing, tooMany] = [0, 0, 0];
-      for (let round = 0; round < restarts; round += 1) {
-        const loading = rig.load(perRound, perSecond, () => [maker.make({ moves: true })]);
-        await rig.untilSent(round * perRound + Math.floor(perRound / 3));
-        await worker.restartWorker(round % 2 === 0 ? 'kill' : 'leave');
-        await rig.watch.untilBack(round + 1);
-        await loading;
-        await rig.publisher.drained(60_000);
-        stale += await maker.compareState(worker);
-        [missing, tooMany] = [0, 0];
-        for (const { deviceId } of devices) {
-          const [made, recorded] = [maker.countChanging(deviceId), await counter.count(worker, deviceId)];
-          missing += Math.max(0, made - recorded);
-          tooMany += Math.max(0, recorded - made);
-        }
+    await using rig = await openDirect(worker, door, ways);
+    const { maker, devices } = rig;
+    const counter = new PositionCounter();
+    let [stale, missing, tooMany] = [0, 0, 0];
+    for (let round = 0; round < restarts; round += 1) {
+      const loading = rig.load(perRound, perSecond, () => [maker.make({ moves: true })]);
+      await rig.untilSent(round * perRound + Math.floor(perRound / 3));
+      await worker.restartWorker(round % 2 === 0 ? 'kill' : 'leave');
+      await rig.watch.untilBack(round + 1);
+      await loading;
+      await rig.publisher.drained(60_000);
+      stale += await maker.compareState(worker);
+      [missing, tooMany] = [0, 0];
+      for (const { deviceId } of devices) {
+        const [made, recorded] = [maker.countChanging(deviceId), await counter.count(worker, deviceId)];
+        missing += Math.max(0, made - recorded);
+        tooMany += Math.max(0, recorded - made);
       }
-      const sentAgain = rig.history.repeatedAttempts;
-      return [
-        judgeRestarts(restarts, await rig.finish(), { stale, missing, tooMany, sentAgain }, rig.publisher.connections),
-      ];
-    } finally {
-      await rig.close();
     }
+    const sentAgain = rig.history.repeatedAttempts;
+    return [
+      judgeRestarts(restarts, await rig.finish(), { stale, missing, tooMany, sentAgain }, rig.publisher.connections),
+    ];
   },
 };
 

@@ -13,26 +13,22 @@ export const poison: Scenario = {
   name: 'poison',
   title: 'one message in six can never be taken',
   run: async ({ worker, random, count }) => {
-    const rig = await FaultRig.open(worker, 30);
-    try {
-      const spool = await rig.makeSpool();
-      await rig.startBridge({ spool }).untilBrokerConnected();
-      let poisonous = 0;
-      await rig.load(count(20_000, 1200), 600, (index) => {
-        const good = rig.maker.make();
-        if (index % goodPerPoison > 0) return [good];
-        poisonous += 1;
-        const device = rig.devices.find(({ deviceId }) => deviceId === good.device);
-        return device === undefined ? [good] : [makePoison(random, device), good];
-      });
-      const outcome = await rig.finish();
-      const letters = countDeadLetters(spool.dir);
-      const finding = find('poison in every batch', outcome, [`${poisonous} poisonous, ${letters} dead letters`]);
-      if (letters !== poisonous) finding.failures.push(`${letters} dead letters for ${poisonous} poisonous messages`);
-      return [finding];
-    } finally {
-      await rig.close();
-    }
+    await using rig = await FaultRig.open(worker, 30);
+    const spool = await rig.makeSpool();
+    await rig.startBridge({ spool }).untilBrokerConnected();
+    let poisonous = 0;
+    await rig.load(count(20_000, 1200), 600, (index) => {
+      const good = rig.maker.make();
+      if (index % goodPerPoison > 0) return [good];
+      poisonous += 1;
+      const device = rig.devices.find(({ deviceId }) => deviceId === good.device);
+      return device === undefined ? [good] : [makePoison(random, device), good];
+    });
+    const outcome = await rig.finish();
+    const letters = countDeadLetters(spool.dir);
+    const finding = find('poison in every batch', outcome, [`${poisonous} poisonous, ${letters} dead letters`]);
+    if (letters !== poisonous) finding.failures.push(`${letters} dead letters for ${poisonous} poisonous messages`);
+    return [finding];
   },
 };
 

@@ -13,32 +13,27 @@ export const spoolFull: Scenario = {
   title:
     'the Worker is away until the spool is full, the bridge is killed while it is, and the rest waits at the broker',
   run: async ({ worker, count }) => {
-    const gate = await HttpGate.start(worker.url);
-    const rig = await FaultRig.open(worker, 30);
-    try {
-      const options = {
-        spool: await rig.makeSpool(),
-        workerUrl: gate.url,
-        environment: { SPOOL_MAX_BYTES: '262144' },
-      };
-      let bridge = rig.startBridge(options);
-      await bridge.untilBrokerConnected();
-      const rounds = count(5, 1);
-      for (let round = 0; round < rounds; round += 1) {
-        gate.setFaults({ refuse: () => ({ status: 503 }) });
-        await rig.load(1200, 1200, () => [rig.maker.make({ padBytes: 400 })]);
-        await bridge.untilLogged('the spool is full: messages wait unacknowledged at the broker');
-        await bridge.kill('SIGKILL');
-        bridge = rig.startBridge(options);
-        await bridge.untilLogged('the spool is full: messages wait unacknowledged at the broker');
-        gate.setFaults({});
-        await rig.untilArrived();
-      }
-      return [find(`full ${rounds} times, 256 KiB`, await rig.finish(), [])];
-    } finally {
-      await rig.close();
-      await gate.stop();
+    await using gate = await HttpGate.start(worker.url);
+    await using rig = await FaultRig.open(worker, 30);
+    const options = {
+      spool: await rig.makeSpool(),
+      workerUrl: gate.url,
+      environment: { SPOOL_MAX_BYTES: '262144' },
+    };
+    let bridge = rig.startBridge(options);
+    await bridge.untilBrokerConnected();
+    const rounds = count(5, 1);
+    for (let round = 0; round < rounds; round += 1) {
+      gate.setFaults({ refuse: () => ({ status: 503 }) });
+      await rig.load(1200, 1200, () => [rig.maker.make({ padBytes: 400 })]);
+      await bridge.untilLogged('the spool is full: messages wait unacknowledged at the broker');
+      await bridge.kill('SIGKILL');
+      bridge = rig.startBridge(options);
+      await bridge.untilLogged('the spool is full: messages wait unacknowledged at the broker');
+      gate.setFaults({});
+      await rig.untilArrived();
     }
+    return [find(`full ${rounds} times, 256 KiB`, await rig.finish(), [])];
   },
 };
 
@@ -60,35 +55,30 @@ async function damage(
   label: string,
   destroy: (path: string, at: number) => void,
 ): Promise<Finding> {
-  const gate = await HttpGate.start(worker.url);
-  const rig = await FaultRig.open(worker, 1);
-  try {
-    const options = { spool: await rig.makeSpool(), workerUrl: gate.url };
-    const path = join(options.spool.dir, 'spool.sqlite-wal');
-    let bridge = rig.startBridge(options);
-    await bridge.untilBrokerConnected();
-    const places = count(100, 3);
-    for (let place = 0; place < places; place += 1) {
-      gate.setFaults({ refuse: () => ({ status: 503 }) });
-      await spoolOne(rig, bridge, path);
-      await spoolOne(rig, bridge, path);
-      const start = await untilStill(path);
-      const number = await spoolOne(rig, bridge, path);
-      await bridge.kill('SIGKILL');
-      const { size } = statSync(path);
-      const share = (size - start) / places;
-      destroy(path, Math.floor(start + share * (place + random.between(0, 99) / 100)));
-      rig.history.excuse(number);
-      gate.setFaults({});
-      bridge = rig.startBridge(options);
-      await rig.untilArrived();
-      if (place % 40 === 39) say(`${place + 1} places`);
-    }
-    return find(`${label} at ${places} places`, await rig.finish(), []);
-  } finally {
-    await rig.close();
-    await gate.stop();
+  await using gate = await HttpGate.start(worker.url);
+  await using rig = await FaultRig.open(worker, 1);
+  const options = { spool: await rig.makeSpool(), workerUrl: gate.url };
+  const path = join(options.spool.dir, 'spool.sqlite-wal');
+  let bridge = rig.startBridge(options);
+  await bridge.untilBrokerConnected();
+  const places = count(100, 3);
+  for (let place = 0; place < places; place += 1) {
+    gate.setFaults({ refuse: () => ({ status: 503 }) });
+    await spoolOne(rig, bridge, path);
+    await spoolOne(rig, bridge, path);
+    const start = await untilStill(path);
+    const number = await spoolOne(rig, bridge, path);
+    await bridge.kill('SIGKILL');
+    const { size } = statSync(path);
+    const share = (size - start) / places;
+    destroy(path, Math.floor(start + share * (place + random.between(0, 99) / 100)));
+    rig.history.excuse(number);
+    gate.setFaults({});
+    bridge = rig.startBridge(options);
+    await rig.untilArrived();
+    if (place % 40 === 39) say(`${place + 1} places`);
   }
+  return find(`${label} at ${places} places`, await rig.finish(), []);
 }
 
 /** Resolves with its number when it is in the database's log. */
