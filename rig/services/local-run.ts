@@ -1,13 +1,12 @@
 // `npm start` as a process, on free ports with a state folder of its own: its output, its parts and their processes.
 // Asserts nothing.
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
-import { once } from 'node:events';
+import { spawn, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { Changes } from '../changes.ts';
 import { findFreePort } from '../ports.ts';
 import { makeTempDir } from '../temp-dirs.ts';
+import { AwaitedProcess } from './processes.ts';
 
 const startScript = fileURLToPath(new URL('../../dev/start.js', import.meta.url));
 const patienceMs = 60_000;
@@ -23,57 +22,33 @@ const portNames = [
 
 export type LocalPlace = { stateDir: string; ports: Record<(typeof portNames)[number], string> };
 
+/** Chooses all ports, so that two runs at the same time do not meet. */
 export async function chooseLocalPlace(): Promise<LocalPlace> {
   const ports = new Map<string, string>();
   for (const name of portNames) ports.set(name, String(await findFreePort()));
   return { stateDir: makeTempDir('run'), ports: Object.fromEntries(ports) as LocalPlace['ports'] };
 }
 
-export class LocalRun {
-  readonly process: ChildProcess;
+export class LocalRun extends AwaitedProcess {
   readonly place: LocalPlace;
-  readonly #changes = new Changes();
   output = '';
 
   constructor(place: LocalPlace, env: Record<string, string> = {}) {
+    const settings = { ...process.env, ...place.ports, STATE_DIR: place.stateDir, ...env };
+    super(spawn(process.execPath, [startScript], { stdio: ['ignore', 'pipe', 'pipe'], env: settings }));
     this.place = place;
-    this.process = spawn(process.execPath, [startScript], {
-      stdio: ['ignore', 'pipe', 'pipe'],
-      env: { ...process.env, ...place.ports, STATE_DIR: place.stateDir, ...env },
-    });
-    for (const stream of [this.process.stdout, this.process.stderr]) {
-      stream?.on('data', (chunk: Buffer) => {
-        this.output += chunk.toString();
-        this.#changes.note();
-      });
-    }
-    this.process.once('exit', () => this.#changes.note());
+    for (const stream of ['stdout', 'stderr'] as const) this.collect(stream, (text) => (this.output += text));
   }
 
   get url(): string {
     return `http://127.0.0.1:${this.place.ports.API_PORT}`;
   }
 
-  get hasEnded(): boolean {
-    return this.process.exitCode !== null || this.process.signalCode !== null;
-  }
-
   /** @throws Error with the output when the run ends without the text */
   async untilTold(text: RegExp, timeoutMs = patienceMs): Promise<void> {
     const describe = () => `the output has ${String(text)}: ${this.output}`;
-    await this.#changes.until(describe, () => text.test(this.output) || this.hasEnded, timeoutMs);
+    await this.changes.until(describe, () => text.test(this.output) || this.hasExited, timeoutMs);
     if (!text.test(this.output)) throw new Error(`ended without ${describe()}`);
-  }
-
-  /** Resolves with the exit code, null where a signal ended it. */
-  async untilEnd(): Promise<number | null> {
-    if (!this.hasEnded) await once(this.process, 'exit');
-    return this.process.exitCode;
-  }
-
-  async stop(): Promise<void> {
-    if (!this.hasEnded) this.process.kill('SIGTERM');
-    await this.untilEnd();
   }
 
   /** Which process is which part now; each leads a process group. */
@@ -91,12 +66,12 @@ export class LocalRun {
     return Object.values(this.parts).map(({ pid }) => pid);
   }
 
-  /** The status of the answer, 0 where there is none. */
+  /** The status of the answer, 0 if there is none. */
   async askHealth(): Promise<number> {
     try {
       return (await fetch(`${this.url}/health`)).status;
     } catch (error) {
-      // How fetch fails where it cannot connect.
+      // How fetch fails if it cannot connect.
       if (error instanceof TypeError) return 0;
       throw error;
     }

@@ -15,6 +15,7 @@ export const bridgePassword = 'an-mqtt-password-of-at-least-32-characters';
 /** MQTT user name, and client id where a test gives it one. */
 export const bridgeName = 'latchwork-bridge';
 export const gatewaySecret = 'a-gateway-secret-of-at-least-32-characters';
+/** For tests and benchmarks whose devices send as fast as they can. */
 export const unlimitedDevices = { DEVICE_MESSAGES_PER_SECOND: '1000000' };
 
 const scripts = {
@@ -37,31 +38,21 @@ export function spawnService(service: keyof typeof scripts, { env, detached = fa
   });
 }
 
-export class ServiceProcess {
+/** A child process whose output and end can be awaited. */
+export class AwaitedProcess {
   readonly changes = new Changes();
-  readonly lines: LogLine[] = [];
-  readonly states: Record<string, unknown>[] = [];
-  stderr = '';
   readonly child: ChildProcess;
 
-  constructor(service: keyof typeof scripts, options: SpawnOptions) {
-    this.child = spawnService(service, options);
-    let rest = '';
-    this.child.stdout?.on('data', (chunk: Buffer) => {
-      const lines = (rest + chunk.toString()).split('\n');
-      rest = lines.pop() ?? '';
-      for (const line of lines) if (line.startsWith('{')) this.lines.push(JSON.parse(line) as LogLine);
+  constructor(child: ChildProcess) {
+    this.child = child;
+    child.on('exit', () => this.changes.note());
+  }
+
+  protected collect(stream: 'stdout' | 'stderr', take: (text: string) => void): void {
+    this.child[stream]?.on('data', (chunk: Buffer) => {
+      take(chunk.toString());
       this.changes.note();
     });
-    this.child.stderr?.on('data', (chunk: Buffer) => {
-      this.stderr += chunk.toString();
-      this.changes.note();
-    });
-    this.child.on('message', (message) => {
-      this.states.push(message as Record<string, unknown>);
-      this.changes.note();
-    });
-    this.child.on('exit', () => this.changes.note());
   }
 
   get pid(): number {
@@ -70,6 +61,39 @@ export class ServiceProcess {
 
   get hasExited(): boolean {
     return this.child.exitCode !== null || this.child.signalCode !== null;
+  }
+
+  /** Resolves with the exit code, null if a signal ended it. */
+  async untilExit(): Promise<number | null> {
+    if (!this.hasExited) await once(this.child, 'exit');
+    return this.child.exitCode;
+  }
+
+  async kill(signal: NodeJS.Signals): Promise<number | null> {
+    if (!this.hasExited) this.child.kill(signal);
+    return this.untilExit();
+  }
+}
+
+export class ServiceProcess extends AwaitedProcess {
+  readonly lines: LogLine[] = [];
+  /** The messages that it sent to its parent. */
+  readonly states: Record<string, unknown>[] = [];
+  stderr = '';
+
+  constructor(service: keyof typeof scripts, options: SpawnOptions) {
+    super(spawnService(service, options));
+    let rest = '';
+    this.collect('stdout', (text) => {
+      const lines = (rest + text).split('\n');
+      rest = lines.pop() ?? '';
+      for (const line of lines) if (line.startsWith('{')) this.lines.push(JSON.parse(line) as LogLine);
+    });
+    this.collect('stderr', (text) => (this.stderr += text));
+    this.child.on('message', (message) => {
+      this.states.push(message as Record<string, unknown>);
+      this.changes.note();
+    });
   }
 
   /** Resolves when it has told its parent something, or ended before that. */
@@ -81,17 +105,6 @@ export class ServiceProcess {
     const find = (): LogLine | undefined => this.lines.find((line) => line.message === message);
     await this.changes.until(`the log line "${message}"`, () => find() !== undefined);
     return find()!;
-  }
-
-  /** Resolves with the exit code, null where a signal ended it. */
-  async untilExit(): Promise<number | null> {
-    if (!this.hasExited) await once(this.child, 'exit');
-    return this.child.exitCode;
-  }
-
-  async kill(signal: NodeJS.Signals): Promise<number | null> {
-    if (!this.hasExited) this.child.kill(signal);
-    return this.untilExit();
   }
 
   get lastWords(): string {
@@ -198,6 +211,7 @@ export class GatewayProcess extends ServiceProcess {
     return { status: answer.status, text: await answer.text() };
   }
 
+  /** The sum over all labels. */
   async metric(name: string): Promise<number> {
     const { text } = await this.ask('/metrics');
     const lines = text.split('\n').filter((line) => new RegExp(`^${name}[ {]`).test(line));

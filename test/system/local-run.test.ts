@@ -21,7 +21,7 @@ function start(env: Record<string, string> = {}, at = place): LocalRun {
 }
 
 afterEach(async () => {
-  for (const run of runs.splice(0)) await run.stop();
+  for (const run of runs.splice(0)) await run.kill('SIGTERM');
 });
 
 test.each([
@@ -88,8 +88,7 @@ test.each([
 
   const groups = run.groups;
   expect(groupMembers(groups).some((process) => process.includes('workerd'))).toBe(true);
-  run.process.kill('SIGTERM');
-  expect(await run.untilEnd()).toBe(0);
+  expect(await run.kill('SIGTERM')).toBe(0);
   expect(groupMembers(groups)).toEqual([]);
   expect(run.parts).toEqual({});
 });
@@ -101,27 +100,26 @@ test('a second run finds everything again, even after the first was killed with 
   const groups = first.groups;
 
   const rival = start({ API_PORT: String(await findFreePort()) });
-  expect(await rival.untilEnd()).toBe(1);
+  expect(await rival.untilExit()).toBe(1);
   expect(rival.output.trim().split('\n')).toEqual([expect.stringMatching(/already runs .* choose STATE_DIR/)]);
 
   // Killed at once, the Worker's process has no time to take workerd with it.
   const worker = first.pidOf('worker');
-  first.process.kill('SIGKILL');
+  first.child.kill('SIGKILL');
   process.kill(worker, 'SIGKILL');
-  await first.untilEnd();
+  await first.untilExit();
   const second = start();
   await second.untilTold(/Try next/);
   expect(groupMembers(groups)).toEqual([]);
   expect(second.demoDeviceId).toBe(first.demoDeviceId);
-  second.process.kill('SIGINT');
-  expect(await second.untilEnd()).toBe(0);
+  expect(await second.kill('SIGINT')).toBe(0);
 });
 
 test('a taken port is said in one line with the way out', async () => {
   const holder = createServer().listen(Number(mqttPort), '127.0.0.1');
   await once(holder, 'listening');
   const run = start();
-  expect(await run.untilEnd()).toBe(1);
+  expect(await run.untilExit()).toBe(1);
   expect(run.output.trim().split('\n')).toEqual([
     expect.stringMatching(new RegExp(`Port ${mqttPort} is taken.*MQTT_PORT=<port>`)),
   ]);

@@ -48,7 +48,7 @@ export const localLoad: Scenario = {
       const facts = [`${load.answers} answers`, `${scheduled().length} runs of the schedule`];
       return [findOther(`${Math.round(tookSeconds)} s of load`, facts, failures)];
     } finally {
-      await run.stop();
+      await run.kill('SIGTERM');
     }
   },
 };
@@ -61,6 +61,7 @@ class Load {
   #lastAnswerAtMs = performance.now();
   readonly #stopping = new AbortController();
   answers = 0;
+  /** How often each status or error came. */
   readonly otherAnswers = new Map<string, number>();
 
   constructor(url: string, token: string) {
