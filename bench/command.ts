@@ -13,6 +13,7 @@ import { ratiosOf, takeTurns, type BenchOptions } from './parts/rounds.ts';
 import { percentile } from './parts/statistics.ts';
 
 type Variant = { name: string; parallel: number; commandsEach: number; hasTargets: boolean };
+/** Sends a command and resolves when the API has acknowledged it. */
 type SendCommand = (device: Activation, position: string) => Promise<void>;
 type Times = Record<50 | 99, number[]>;
 

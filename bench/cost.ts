@@ -25,6 +25,7 @@ type Profile = {
   reportsConnections: boolean;
   /** Reports that come in one batch of the bridge. */
   batch: number;
+  /** Every so many reports the position changes; 0: it never does. */
   movesEvery: number;
   target?: Target;
 };
@@ -200,6 +201,7 @@ class BatchSender {
   }
 }
 
+/** Each device has a socket of its own. */
 class DirectSender {
   readonly #devices: Activation[];
   readonly #clients: MqttClient[];

@@ -14,6 +14,7 @@ import { ratiosOf, takeTurns, type BenchOptions } from './parts/rounds.ts';
 type Side = 'plain' | 'bridge' | 'direct' | 'gateway';
 type Variant = { name: string; deviceCount: number; kind: Kind; target: Target; maxRounds?: number };
 
+/** Targets are shares of the bridge's rate in the same run. */
 const variants: Variant[] = [
   { name: '10 devices', deviceCount: 10, kind: 'resting', target: { atLeast: 1 } },
   { name: '200 devices', deviceCount: 200, kind: 'resting', target: { atLeast: 1 } },
@@ -25,6 +26,7 @@ const variants: Variant[] = [
 const fullReports = 20_000;
 const quickReports = 2_000;
 const warmUpRounds = 1;
+/** As many reports a second as a few thousand devices send. */
 const paced = { perSecond: 200, deviceCount: 10, fullSeconds: 20, quickSeconds: 2, everyMs: 4 };
 const pings = { full: 20_000, quick: 1_000, deviceCount: 100 };
 const manyDevices = 200;
@@ -39,6 +41,7 @@ const others = { paced: `${paced.perSecond} reports/s`, pings: 'PINGREQ', memory
 
 export const directVariants: readonly string[] = [...variants.map(({ name }) => name), ...Object.values(others)];
 
+/** As many devices as the variant needs: activating a thousand takes as long as most variants. */
 export function directDevicesOf(variant: string | null): number {
   if (variant === others.paced) return paced.deviceCount;
   if (variant === others.pings) return pings.deviceCount;

@@ -20,8 +20,10 @@ const deviceCount = 100;
 const pageSize = 20;
 const quickShare = 0.1;
 const warmUpRounds = 2;
+/** The first id of a fresh database. */
 const firstUserId = 1;
 
+/** LOG_INFO_SHARE is that of wrangler.toml. The scheduled job does not run, because it would fall into some rounds only. */
 const vars = { LOG_INFO_SHARE: '0.1', LIMITS: workerVars.LIMITS, SCHEDULE_SECONDS: '86400' };
 
 export const requestVariants: readonly string[] = ['device by id', 'list of 20 with its total', 'status view'];

@@ -141,6 +141,7 @@ const benchmarks: Benchmark[] = [
   },
 ];
 
+/** Each benchmark has a rig of its own: a Worker that has served others before behaves differently. */
 async function runAll({ only, variant, ...options }: Options): Promise<BenchResult[]> {
   const results: BenchResult[] = [];
   for (const { name, measure } of benchmarks) {

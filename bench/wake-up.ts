@@ -17,6 +17,7 @@ const asleepAfterMs = 14_000;
 const settledAfterMs = 11_000;
 const limits = ['relaySocketsPerUser=30000', 'relaySocketsPerAddress=30000'];
 
+/** The front counts when objects wake. */
 export const wakeUpRig = { frontModule: meteredFront, vars: { LIMITS: limits.join(), SCHEDULE_SECONDS: '86400' } };
 
 export async function measureWakeUp(rig: WorkerRig, { rounds, isQuick, say }: BenchOptions): Promise<BenchResult> {

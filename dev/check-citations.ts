@@ -49,6 +49,7 @@ function isInComment(path: string, text: string, index: number): boolean {
   return /\/\/|\/\*|^\s*\*/.test(text.slice(text.lastIndexOf('\n', index) + 1, index));
 }
 
+/** Makes the anchors of headings as GitHub does. */
 function anchorsOf(path: string): string[] {
   const headings = matchesOf(read(path), /^#+ (.+)$/gm);
   return headings.map((heading) =>

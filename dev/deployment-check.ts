@@ -8,6 +8,7 @@ import { findSettingProblems } from '../src/config.ts';
 
 export type Deployment = {
   configPath: string;
+  /** An environment of wrangler.toml; undefined is the settings at the top of the file. */
   environment: string | undefined;
   /** A file as for `wrangler deploy --secrets-file`; without one secrets are taken to be right. */
   secretsFile: string | undefined;

@@ -39,6 +39,7 @@ export type VirtualDeviceOptions = {
   serial: string;
   reportEveryMs?: number;
   hasWill?: boolean;
+  /** Connects over WebSocket to the Worker itself, instead of the address that the activation names. */
   isDirect?: boolean;
   onEvent?: (event: DeviceEvent) => void;
 };

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
+/** Names the folder of a whole run. Processes of the run put their folders there and need no guard of their own. */
 export const tempRootVariable = 'LATCHWORK_TEST_ROOT';
 const guardScript = fileURLToPath(new URL('temp-dir-guard.ts', import.meta.url));
 

@@ -10,6 +10,7 @@ export type Subscribers = {
   path: string;
   subProtocol: string | null;
   count: number;
+  /** Each is sent when the hello before it is answered. */
   hellos: Hello[];
 };
 /** To the thread: the payloads of the frames that each socket has to get. Back: when the last one had come, and problems. */

@@ -32,6 +32,7 @@ export function describeMachine(): Machine {
   };
 }
 
+/** The averages of the last 1, 5 and 15 minutes: they show other load on the machine. */
 export function readLoadAverage(): number[] {
   return loadavg().map((load) => Math.round(load * 100) / 100);
 }

@@ -8,10 +8,12 @@ export const priceSources = [
 ];
 export const pricesReadOn = '2026-11-22';
 
+/** US dollars for a single unit of each. */
 export const prices = {
   workerRequest: 0.3e-6,
   workerCpuMs: 0.02e-6,
   objectRequest: 0.15e-6,
+  /** An object is charged with 128 MB, however little it uses. */
   objectGigabyteSecond: 12.5e-6,
   objectRowRead: 0.001e-6,
   objectRowWritten: 1e-6,
@@ -20,4 +22,5 @@ export const prices = {
 };
 
 export const objectGigabytes = 0.128;
+/** So many incoming messages of a WebSocket are charged as one request. */
 export const messagesARequest = 20;

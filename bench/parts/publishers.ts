@@ -15,6 +15,7 @@ export type Line = {
   url: string;
   /** Sent first; the answer has to accept it. */
   connect: Uint8Array<ArrayBuffer>;
+  /** So many packets are written together: over WebSocket they are one frame. */
   packetsAWrite: number;
   /** Packets that may wait for their acknowledgement. */
   maxUnacknowledged: number;
@@ -27,6 +28,7 @@ export type PublisherData = { lines: Line[]; arrived: Int32Array<SharedArrayBuff
 export type Load = {
   bytes: Uint8Array<ArrayBuffer>;
   ends: Uint32Array<ArrayBuffer>;
+  /** The size of the answer to each packet. */
   answerBytes: number;
 };
 
@@ -81,6 +83,7 @@ export class Publishers {
     }
   }
 
+  /** Sends that many PINGREQ on each line, each when the one before is answered. */
   async ping(countEach: number): Promise<void> {
     const load = (): Load => ({
       bytes: new Uint8Array(countEach * 2).map((_, at) => (at % 2 === 0 ? 0xc0 : 0)),
@@ -95,6 +98,7 @@ export class Publishers {
     Atomics.add(this.#arrived, 0, 1);
   }
 
+  /** Sends the rest without waiting for arrivals: no more will come. */
   releaseAll(): void {
     Atomics.store(this.#arrived, 0, 2 ** 31 - 1);
   }

@@ -7,6 +7,7 @@ import { RelayClient } from '../../rig/clients/relay-client.ts';
 import type { Neighbour } from '../../rig/worker/worker-process.ts';
 import { WorkerRig, workerVars } from '../../rig/worker/worker-rig.ts';
 
+/** Fewer than the 200 that a socket may have: an application opens a second socket before that. */
 const topicsPerSocket = 100;
 
 /** One device sends what thousands would. */

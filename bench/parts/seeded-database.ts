@@ -17,44 +17,37 @@ const scramble = 2_654_435_761;
 /** The rig's owner has `count` devices of its product then; every third is inactive, online or offline. */
 export async function seedDevices(rig: WorkerRig, count: number): Promise<void> {
   await rig.stopWorker();
-  const database = new DatabaseSync(databaseFile(rig));
-  try {
-    const digits = Array.from(
-      { length: 8 },
-      (_, digit) => `substr('${alphabet}', 1 + ((((n * ${scramble}) & 1099511627775) >> ${digit * 5}) & 31), 1)`,
-    );
-    const nowMs = Date.now();
-    database.exec('BEGIN');
-    database
-      .prepare(
-        `WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < ?)
-         INSERT INTO devices (device_id, product_id, device_sn, owner_id, project_id, name, firmware_version, chip_model,
-           connection_status, activated_at, created_at)
-         SELECT 'dev_' || ${digits.join(' || ')}, product.id, 'SEED-' || n, product.owner_id, product.project_id,
-           'Servo switch SEED-' || n, '1.0.0', 'ESP32', n % 3, CASE n % 3 WHEN 0 THEN NULL ELSE ? - (? - n) * ${everyMs} END,
-           ? - (? - n) * ${everyMs}
-         FROM numbers, (SELECT * FROM products WHERE product_key = ?) AS product`,
-      )
-      .run(count, nowMs, count, nowMs, count, rig.productKey);
-    database.exec('COMMIT');
-  } finally {
-    database.close();
-  }
+  using database = new DatabaseSync(databaseFile(rig));
+  const digits = Array.from(
+    { length: 8 },
+    (_, digit) => `substr('${alphabet}', 1 + ((((n * ${scramble}) & 1099511627775) >> ${digit * 5}) & 31), 1)`,
+  );
+  const nowMs = Date.now();
+  database.exec('BEGIN');
+  database
+    .prepare(
+      `WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < ?)
+       INSERT INTO devices (device_id, product_id, device_sn, owner_id, project_id, name, firmware_version, chip_model,
+         connection_status, activated_at, created_at)
+       SELECT 'dev_' || ${digits.join(' || ')}, product.id, 'SEED-' || n, product.owner_id, product.project_id,
+         'Servo switch SEED-' || n, '1.0.0', 'ESP32', n % 3, CASE n % 3 WHEN 0 THEN NULL ELSE ? - (? - n) * ${everyMs} END,
+         ? - (? - n) * ${everyMs}
+       FROM numbers, (SELECT * FROM products WHERE product_key = ?) AS product`,
+    )
+    .run(count, nowMs, count, nowMs, count, rig.productKey);
+  database.exec('COMMIT');
   await rig.startWorkerAgain();
 }
 
+/** Reads that many devices, evenly spread over the database. */
 export function readSeeded(rig: WorkerRig, count: number): SeededDevice[] {
-  const database = new DatabaseSync(databaseFile(rig), { readOnly: true });
-  try {
-    const { total } = database.prepare('SELECT count(*) AS total FROM devices').get() as { total: number };
-    const step = Math.max(1, Math.floor(total / count));
-    const rows = database
-      .prepare('SELECT id, device_id AS deviceId, created_at AS createdAt FROM devices WHERE id % ? = 0 ORDER BY id')
-      .all(step);
-    return rows as SeededDevice[];
-  } finally {
-    database.close();
-  }
+  using database = new DatabaseSync(databaseFile(rig), { readOnly: true });
+  const { total } = database.prepare('SELECT count(*) AS total FROM devices').get() as { total: number };
+  const step = Math.max(1, Math.floor(total / count));
+  const rows = database
+    .prepare('SELECT id, device_id AS deviceId, created_at AS createdAt FROM devices WHERE id % ? = 0 ORDER BY id')
+    .all(step);
+  return rows as SeededDevice[];
 }
 
 function databaseFile(rig: WorkerRig): string {

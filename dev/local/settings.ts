@@ -9,6 +9,7 @@ export type Settings = {
   ports: Record<keyof Ports | 'mqttTls', WantedPort>;
   stateDir: string;
   hasDemo: boolean;
+  /** Without a broker, devices connect to the Worker itself, over WebSocket or through the gateway. */
   hasBroker: boolean;
   /** Set when the parts shall be reachable from the network under this name or address. */
   publicHost: string | undefined;

@@ -48,6 +48,7 @@ export class Supervisor {
     return this.#running.get(name)?.child.pid;
   }
 
+  /** Ends the parts one after the other, the last started first, and all that they leave behind. */
   async stop(): Promise<void> {
     this.#isStopping = true;
     for (const { child, exited } of [...this.#running.values()].reverse()) {
@@ -59,6 +60,7 @@ export class Supervisor {
     writeParts(this.#stateDir, {});
   }
 
+  /** Kills all parts at once; also called when this process ends for another reason. */
   killAll(): void {
     this.#isStopping = true;
     for (const { child } of this.#running.values()) if (child.pid !== undefined) killGroup(child.pid);
@@ -107,6 +109,7 @@ export class Supervisor {
   }
 }
 
+/** False if the part ended before it was ready. */
 async function isReady({ child, exited }: Running): Promise<boolean> {
   const ready = once(child, 'message').then(() => true);
   return Promise.race([ready, exited.then(() => false)]);

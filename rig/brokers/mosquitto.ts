@@ -67,6 +67,7 @@ export class Mosquitto {
     await untilListening(this.port);
   }
 
+  /** With SIGTERM it writes its sessions to the disk; with SIGKILL it does not. */
   async stop(signal: 'SIGTERM' | 'SIGKILL' = 'SIGTERM'): Promise<void> {
     const child = this.#process;
     this.#process = undefined;

@@ -82,6 +82,7 @@ export class RabbitMq {
     return `mqtt://127.0.0.1:${this.port}`;
   }
 
+  /** Its output so far, for the message of a failed test. */
   get log(): string {
     return this.#lines.join('\n');
   }

@@ -56,6 +56,7 @@ export class Browser {
     return this.openIn(context, path);
   }
 
+  /** Opens another tab of the same visitor. */
   async openIn(context: BrowserContext, path = '/'): Promise<Page> {
     const page = await context.newPage();
     page.on('console', (message) => {

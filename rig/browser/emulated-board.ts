@@ -7,6 +7,7 @@ import { VirtualDevice } from '../../dev/virtual-device.ts';
 type Behaviour = {
   productKey: string;
   serial: string;
+  /** The password of the only network that there is. */
   wifiPassword: string;
   /** What the person does with the browser's list; `nothing`: it never shows anything, as with an adapter that is off. */
   choice?: 'chosen' | 'cancelled' | 'nothing' | 'no_adapter';

@@ -29,6 +29,7 @@ export type AskOptions = {
   body?: unknown;
 };
 
+/** Asks below `/api/v1`, unless the path names another place, and checks the answer against the reference. */
 export async function ask(method: string, path: string, { headers = {}, body }: AskOptions = {}): Promise<Answer> {
   const below = path.startsWith('/api/') || path === '/health' ? path : `/api/v1${path}`;
   const response = await fetch(`${service.url}${below}`, {

@@ -8,7 +8,9 @@ export type RelayLogin = { token: string } | { username: string; password: strin
 
 export type RelayOptions = {
   socket?: ClientOptions;
+  /** Called with every frame, before the client itself reads it. */
   onFrame?: (frame: Frame, isBinary: boolean) => void;
+  /** Called with the text of each push; the client then neither parses nor keeps pushes. */
   onPushText?: (text: string) => void;
 };
 
@@ -118,6 +120,7 @@ export class RelayClient {
     this.#socket.resume();
   }
 
+  /** Ends the connection without a close frame. */
   terminate(): void {
     this.#socket.terminate();
   }

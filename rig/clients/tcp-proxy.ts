@@ -51,6 +51,7 @@ export class TcpProxy extends LoopbackServer {
     this.#destroyAll();
   }
 
+  /** Ends every connection with last bytes that the server did not send. */
   endClientsWith(bytes: Uint8Array): void {
     for (const client of this.#clients) client.end(bytes);
   }

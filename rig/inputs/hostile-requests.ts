@@ -6,6 +6,7 @@ import { createSchemaCheck, resolve, type JsonSchema } from './json-schema.ts';
 import { listOperations, type OpenApiDocument, type Operation } from './openapi-document.ts';
 
 export type HostileRequest = {
+  /** Method and path pattern, so that a report stays short. */
   operation: string;
   /** Path and query. */
   url: string;
@@ -101,6 +102,7 @@ function fill(path: string, names: string[], values: string[]): string {
   return names.reduce((text, name, index) => text.replace(`{${name}}`, () => encode(values[index] ?? '')), path);
 }
 
+/** Leaves `%` as it is, like a careless client. */
 function encode(text: string): string {
   return encodeURIComponent(text.toWellFormed()).replaceAll('%25', '%').slice(0, 2_000);
 }

@@ -23,6 +23,7 @@ export type Place = {
   stateDir: string;
   bindHost: string;
   shownHost: string;
+  /** Without a broker the gateway listens in its place. */
   hasBroker: boolean;
   ports: Ports;
   /** Where devices may connect with TLS as well. */

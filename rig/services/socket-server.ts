@@ -43,6 +43,7 @@ export class SocketServer extends LoopbackServer {
   readonly sides: ServerSide[] = [];
   /** Instead of a WebSocket. */
   refuseWith: number | undefined;
+  /** Called for each WebSocket before it receives anything. */
   onOpen: (side: ServerSide) => void = () => undefined;
 
   private constructor(server: Server) {

@@ -52,6 +52,7 @@ export class WholeService<Entry extends ServiceProcess = LocalBroker> {
     return `${this.rig.url.replace(/^http/, 'ws')}/mqtt`;
   }
 
+  /** Starts another process at the same ports, after the first was killed. */
   async restartEntry(): Promise<void> {
     this.entry = await this.#startEntry();
   }

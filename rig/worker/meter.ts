@@ -21,6 +21,7 @@ export async function advanceClock(workerUrl: string, byMs: number): Promise<voi
   await post(`${workerUrl}/meter?advanceMs=${byMs}`);
 }
 
+/** Reports the beginning of a session, as EMQX does. */
 export async function reportConnected(workerUrl: string, { mqtt: { clientId, username } }: Activation): Promise<void> {
   const response = await fetch(`${workerUrl}/hooks/emqx/events`, {
     method: 'POST',

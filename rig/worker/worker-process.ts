@@ -51,6 +51,7 @@ const root = fileURLToPath(new URL('../..', import.meta.url));
 const assetsName = 'latchwork-assets';
 /** A job that takes longer is given up by this process; workerd goes on with it. */
 const scheduleTimeoutMs = 60_000;
+/** Every minute in production (wrangler.toml, triggers). */
 const scheduleEveryMs = Number(process.env['SCHEDULE_SECONDS'] ?? 60) * 1000;
 const moduleTypes = {
   '.wasm': 'CompiledWasm',

@@ -105,6 +105,7 @@ export class WorkerRig {
     return `mqtt://127.0.0.1:${this.mqttPort}`;
   }
 
+  /** Also the id of the Worker's process group. */
   get pid(): number {
     return this.#worker?.pid ?? 0;
   }
@@ -185,6 +186,7 @@ export class WorkerRig {
     this.#worker = await this.#startWorker();
   }
 
+  /** The system still accepts connections to it; nothing answers. */
   freezeWorker(): void {
     this.#isFrozen = true;
     process.kill(-this.pid, 'SIGSTOP');

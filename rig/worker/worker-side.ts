@@ -38,12 +38,15 @@ export type Batch = {
 };
 
 export type Faults = {
+  /** Answers with this status instead of applying the batch. */
   status: number | null;
   retryAfter: string | null;
   /** Takes the request and never answers. */
   isHanging: boolean;
   delayMs: number;
+  /** Applies the batch and cuts the connection instead of answering. */
   dropsAnswers: boolean;
+  /** Answers 200 with a body that is no answer of the protocol. */
   answersNonsense: boolean;
   maxItems: number;
   /** What a whole batch with such a message in it is answered. */

@@ -25,6 +25,7 @@ const usage = `Usage: npm run test:attacks -- [options]
 
 const limits = process.env['LIMITS'] ?? '';
 if (process.env['TMPDIR'] === undefined && existsSync(memoryDir)) process.env['TMPDIR'] = memoryDir;
+/** For an attack that counts its inputs: more than a round has time for. */
 const inputsOfRound = 1_000_000;
 
 function readOptions() {

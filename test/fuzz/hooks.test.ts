@@ -111,6 +111,7 @@ function inputFor(hook: Hook): fc.Arbitrary<Input> {
   }));
 }
 
+/** Uses names and topics of a device that exists, so that inputs pass the first check. The password stays wrong. */
 function withDevice(schema: JsonSchema): JsonSchema {
   const name = messagingName(device);
   const examples: Record<string, unknown> = {

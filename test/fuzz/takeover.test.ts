@@ -149,6 +149,7 @@ const request = fc
     };
   });
 
+/** Asks the device's object as a broker or a relay shard does, with right names and guessed passwords. */
 const login = fc.record({ secret, relayShard: fc.constantFrom(undefined, 'relay-0') }).map((given): Attempt => {
   return {
     what: 'login',

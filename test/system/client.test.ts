@@ -53,6 +53,7 @@ function logIn(options: Parameters<typeof Session.logIn>[2] = {}, url = service.
   return Session.logIn(url, { username: email, password }, options);
 }
 
+/** With a token that ends soon. */
 async function logInShortly(options: Parameters<typeof Session.logIn>[2] = {}): Promise<Session> {
   const { refreshToken } = (await logIn()).tokens;
   const [kid = '', secret = ''] = jwtSecrets.split(':');

@@ -78,6 +78,7 @@ function packet(type: number, ...parts: Buffer[]): Buffer {
   return Buffer.concat([Buffer.from([type, ...length]), body]);
 }
 
+/** As HTTPClient of the Arduino core sends it: HTTP/1.1 without keep-alive, header and body in segments of their own. */
 async function activate(productKey: string, deviceSN: string): Promise<Activation> {
   const wire = new Wire('127.0.0.1', service.rig.port);
   const body = `{"productKey":"${productKey}","deviceSN":"${deviceSN}","firmwareVersion":"1.0.0","chipModel":"ESP32"}`;

@@ -7,6 +7,7 @@ type Statement = { sql: string; params: unknown[] };
 type BareEnv = {
   DB: D1Database;
   OBJECT: DurableObjectNamespace<BareObject>;
+  /** JSON: the statements that the service sends for a device, and for a list. */
   STATEMENTS: string;
 };
 

@@ -7,6 +7,7 @@ import { Tally, type Attack, type Target } from '../rig/attack.ts';
 import { addressOf, endOf, inParallel, times } from '../rig/traffic.ts';
 
 const answerWithinMs = 10_000;
+/** The service waits for the rest of a packet that may be incomplete. */
 const waitForRestMs = 50;
 /** Beyond its pace the service holds back that it turns away. */
 const turnedAwayWithinMs = 1_500;

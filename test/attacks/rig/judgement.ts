@@ -14,6 +14,7 @@ export type Outcome = Result & {
   attackerCpu: number;
   bystander: Record<Kind, Slowing>;
   bystanderFailures: string[];
+  /** The share of the bystander's time without a free processor. It is not in the bystander's figures. */
   waitedShare: number;
 };
 
@@ -21,6 +22,7 @@ export type Outcome = Result & {
 const tripled = 3;
 const unnoticedMs = 15;
 
+/** A slowed bystander counts if it is slow in the median of this many runs. */
 export const runsOfSlowing = 3;
 
 /** Beyond 1 it is too much. */

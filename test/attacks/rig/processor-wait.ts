@@ -38,6 +38,7 @@ function nameOf(pid: number): string {
   return readFileSync(`/proc/${pid}/comm`, 'utf8').trim();
 }
 
+/** The second number in the file is in nanoseconds (proc(5), /proc/pid/schedstat). */
 function waitedMs(file: string): number {
   return Number(readFileSync(file, 'utf8').split(' ')[1]) / 1e6;
 }

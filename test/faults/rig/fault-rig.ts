@@ -19,7 +19,9 @@ const tickMs = 10;
 /** Longer than any pause of bridge and Worker: back-off, the wait before a reconnect, a promotion. */
 const giveUpAfterQuietMs = 60_000;
 const drainWithinMs = 120_000;
+/** How long to wait for messages that should not come any more. */
 const lateMs = 300;
+/** A publisher that is slowed down must not collect the whole load in memory and then burst. */
 const maxBehind = 2000;
 
 export type Spool = { dir: string; healthPort: number };

@@ -23,6 +23,7 @@ export type Verdict = {
   arrived: number;
   lost: number;
   doubled: number;
+  /** As `doubled`, for resting messages. */
   pushedAgain: number;
   /** Accepted resting messages without a push while the relay was not connected all the time. */
   unseen: number;
@@ -44,6 +45,7 @@ export class History {
   #lastEffectAtMs = performance.now();
   #isWatched = true;
 
+  /** Called at every attempt, because each may give the broker a message of its own. Numbers of a device grow. */
   notePublished(number: number, device: string, isResting: boolean): void {
     const message = this.#messages.get(number) ?? newMessage(device, isResting);
     message.attempts += 1;

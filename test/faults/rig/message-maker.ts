@@ -27,6 +27,7 @@ export class MessageMaker {
     this.#history = history;
   }
 
+  /** The device is the next in turn unless named. With `moves`, each changing message also changes the position. */
   make(
     options: { device?: Activation | undefined; padBytes?: number; moves?: boolean } = {},
   ): Numbered & { number: number } {

@@ -9,6 +9,7 @@ const historySize = 100;
 export class PositionCounter {
   readonly #seen = new Map<string, { latest: PositionChange[]; count: number }>();
 
+  /** How many changes there were since the first call. */
   async count(worker: WorkerRig, deviceId: string): Promise<number> {
     const former = this.#seen.get(deviceId) ?? { latest: [], count: 0 };
     const { positionChanges: latest } = await readProperties(worker, deviceId);

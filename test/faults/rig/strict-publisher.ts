@@ -11,6 +11,7 @@ export type PublisherEvents<M extends Outgoing> = {
   onAccepted: (message: M) => void;
 };
 
+/** The login of a device, for a broker that checks logins. Without it, each connection has a name of its own. */
 export type PublisherLogin = { clientId: string; username: string; password: string };
 
 /** Below mosquitto's own limit of unacknowledged messages. */

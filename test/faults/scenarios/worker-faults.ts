@@ -76,6 +76,7 @@ export const answersLost: Scenario = {
 
 /** Messages of one device in a row, so that a batch has several of it: a single one applied twice would change nothing. */
 const inARow = 10;
+/** A bridge has three batches under way; those that are not held meet the restart as it comes. */
 const heldBatches = 2;
 const heldWithinMs = 10_000;
 
