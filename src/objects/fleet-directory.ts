@@ -7,6 +7,7 @@ import type { FleetListener } from './calls/push-to-relays.ts';
 import { callDevice, resultOr } from './calls/stubs.ts';
 import { within } from './calls/within.ts';
 
+/** Each lease that ends may have to wake a device's object. */
 const leasesPerCall = 100;
 const deviceAnswerMs = 3_000;
 
@@ -23,6 +24,7 @@ export class FleetDirectory extends DurableObject<Env> {
     this.#sql.exec('CREATE TABLE IF NOT EXISTS lease (device_id TEXT PRIMARY KEY, is_over INTEGER) WITHOUT ROWID');
   }
 
+  /** Gives the device a lease. Only the device knows for how long. */
   ask(deviceId: string): FleetListener[] {
     this.#sql.exec(
       `INSERT INTO lease (device_id, is_over) VALUES (?, 0)

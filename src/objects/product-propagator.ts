@@ -23,6 +23,7 @@ const stepSize = 10;
 const patienceMs = 5_000;
 const firstBackOffMs = 10_000;
 const maxBackOffMs = 3_600_000;
+/** With more failures the devices are not the cause: delivery stops until some of them answer. */
 const maxFailed = 1_000;
 
 type Failed = { device_id: string; attempts: number };
@@ -67,7 +68,7 @@ export class ProductPropagator extends DurableObject<Env> {
     await this.#planNext(isDone);
   }
 
-  /** Continues where delivery stood. Whether the change, and any that came meanwhile, has been taken to all devices. */
+  /** Continues at the cursor. True when all devices were told the change, and every change that came meanwhile. */
   async #deliver(
     database: ReturnType<typeof openDatabase>,
     facts: ProductFacts,
@@ -107,6 +108,7 @@ export class ProductPropagator extends DurableObject<Env> {
     await this.#tellAll(due, facts);
   }
 
+  /** At a limited rate, so that others are served meanwhile. No step waits for the one before: a device that hangs delays none. */
   async #tellAll(devices: readonly Failed[], facts: ProductFacts): Promise<void> {
     const { productDevicesPerSecond: perSecond } = readConfig(this.env).limits;
     const stepMs = (stepSize * 1000) / perSecond;
@@ -134,6 +136,7 @@ export class ProductPropagator extends DurableObject<Env> {
     for (const { device_id } of answered) sql.exec('DELETE FROM failed WHERE device_id = ?', device_id);
   }
 
+  /** False if the device does not answer. A deleted device answers as well. */
   async #tell(deviceId: string, facts: ProductFacts): Promise<boolean> {
     const called = callDevice(this.env, deviceId, 'changeProduct', 'idempotent', async (device) => {
       await device.changeProduct(facts);

@@ -11,7 +11,7 @@ import { describeError, log } from '../log.ts';
 type Waiting = { deviceId: string; projection: Projection; resolve: (outcome: ProjectionOutcome) => void };
 
 const maxBatch = 50;
-/** The calls of those devices stay open meanwhile. */
+/** The calls of waiting devices stay open meanwhile. */
 const maxWaiting = 1_000;
 const maxPauseMs = 30_000;
 
@@ -21,6 +21,7 @@ export class ProjectionWriter extends DurableObject<Env> {
   /** When the last device that found no place was told to come again. */
   #lastTurnMs = 0;
 
+  /** Answers when D1 has it; if too many wait already, at once with the time to come again. */
   write(deviceId: string, projection: Projection): Promise<ProjectionOutcome> {
     const { projectionsPerSecond } = readConfig(this.env).limits;
     if (this.#waiting.length >= maxWaiting) {

@@ -2,7 +2,7 @@
 // other failure is logged.
 import { describeError, log } from '../../log.ts';
 
-/** False where the socket is not open any more: its close handler does the rest. */
+/** False if the socket is not open any more: its close handler does the rest. */
 export function sendIfOpen(socket: WebSocket, frame: string | Uint8Array | ArrayBuffer): boolean {
   if (socket.readyState !== WebSocket.OPEN) return false;
   try {
@@ -23,6 +23,7 @@ export function closeIfOpen(socket: WebSocket, code: number, reason: string): vo
   }
 }
 
+/** Answers a client's close, or passes it on. Without an answer the client waits ten seconds and reports 1006. */
 export function answerClose(socket: WebSocket, code: number, reason = ''): void {
   // 1005 and 1006 stand for a missing code and must not be sent (RFC 6455 7.4.1).
   closeIfOpen(socket, code === 1005 || code === 1006 ? 1000 : code, reason);

@@ -12,9 +12,11 @@ export type FleetRegistration = FleetListener & { userId: number };
 export type RelayRun = {
   deviceId: string;
   topic: string;
+  /** As they arrived: JSON text, or any other text. */
   payloads: string[];
   /** They were read as JSON. Absent: not known. */
   areJson?: boolean;
+  /** Generations of the device's valid credentials: relay sessions of other credentials get nothing. */
   generations: readonly number[];
   /** The users who may follow the device: those with a subscription to all their devices get its messages. Absent: none. */
   readers?: readonly number[];
@@ -65,6 +67,7 @@ export function runsOf(
 export type RelayDelivery = {
   run: RelayRun;
   subscriptions: readonly Subscription[];
+  /** The readers' subscriptions to all their devices. */
   fleets: readonly FleetRegistration[];
 };
 

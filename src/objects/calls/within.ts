@@ -3,6 +3,7 @@
 /** How long a batch of reports waits for one object. Far below the 15 s for which a bridge waits for its answer. */
 export const objectAnswerMs = 3_000;
 
+/** Undefined if the work takes longer. */
 export async function within<T>(ms: number, work: Promise<T>): Promise<T | undefined> {
   const { promise: late, resolve } = Promise.withResolvers<undefined>();
   const timer = setTimeout(() => resolve(undefined), ms);

@@ -1,5 +1,5 @@
 // One device: what may be asked of it. Each call becomes an event for the core in domain/device, which stored-device.ts decides,
-// writes and follows up; or a query, which changes nothing. Never waits for D1 but where it says so.
+// writes and follows up; or a query, which changes nothing. Waits for D1 only if a comment says so.
 import { DurableObject } from 'cloudflare:workers';
 import { isEqualDigest } from '../../crypto/secrets.ts';
 import type { Actor } from '../../domain/access.ts';
@@ -68,6 +68,7 @@ export class DeviceSession extends DurableObject<Env> {
     this.#commands = new DeviceCommands(device, effects);
   }
 
+  /** Answers once D1 and the relay shards were told of the change. If they did not take it, the alarm tries again. */
   decide<Kind extends RequestKind>(event: EventOf<Kind>): Promise<Results[Kind]> {
     return this.#device.decideAndWait<Kind>(event);
   }
@@ -129,6 +130,7 @@ export class DeviceSession extends DurableObject<Env> {
     return { ...taken, fleets: this.#fleets.known(taken.readers) };
   }
 
+  /** @throws if the object cannot save: tells a message that it cannot take from an object that takes none */
   async checkStorage(): Promise<void> {
     const { present } = this.#device;
     if (typeof present === 'string') return;
@@ -206,13 +208,13 @@ export class DeviceSession extends DurableObject<Env> {
     this.#device.decide({ kind: 'product_changed', facts });
   }
 
-  /** Makes the session of a device again that was lost, from what D1 has of it; nothing where there is one, or was deleted. */
+  /** Makes a lost session again from what D1 has of the device. Changes nothing if there is a session, or the device was deleted. */
   async restore(lost: Omit<LostDevice, 'deviceId' | 'settings'>): Promise<void> {
     const { name: deviceId = '' } = this.ctx.id;
     await this.#device.decideAndWait({ kind: 'record_restored', deviceId, settings: this.#device.settings(), ...lost });
   }
 
-  /** Whether the device is there; then it writes its projection and members again where D1 has others. */
+  /** Whether the device is there; then it writes its projection and members again if D1 has others. */
   compareRecord(projectionVersion: number, membersVersion: number): 'present' | 'unused' | 'deleted' {
     if (typeof this.#device.present === 'string') return this.#device.present;
     this.#device.decide({ kind: 'record_compared', projectionVersion, membersVersion });

@@ -1,4 +1,4 @@
-// Which relay shards want the messages of all devices of those users who may follow this one. The directory of each user is
+// Which relay shards want the messages of all devices of the users who may follow this device. The directory of each user is
 // asked once per lease, and only if there is something to push. The answers outlive a sleep of the object: a row a lease, and
 // no call a report. Never throws: without an answer the last one serves on.
 import { readConfig } from '../../config.ts';
@@ -80,6 +80,7 @@ export class DeviceFleets {
     return answer ?? undefined;
   }
 
+  /** Only for a device that exists: any other has no readers, and no table. */
   get #leases(): Map<number, Lease> {
     if (this.#loaded !== undefined) return this.#loaded;
     const row = this.#storage.readRow(rowName) as { leases: [number, Lease][] } | undefined;

@@ -12,6 +12,7 @@ import {
 import { readState, type DeviceSettings, type DeviceState, type SavedRows } from '../../domain/device/core/state.ts';
 import { dayMs } from '../../domain/time.ts';
 
+/** One entry per version: a later version appends its statements. */
 const migrations: readonly string[] = [
   // With a rowid: without, a row of more than a quarter of a page has its rest elsewhere, and each write changes four pages.
   `CREATE TABLE slice (name TEXT PRIMARY KEY, json TEXT NOT NULL);
@@ -41,6 +42,7 @@ export class DeviceStorage {
     this.#sql = storage.sql;
   }
 
+  /** Reads the last saved state and brings the tables to the present version. Commands are read by `listOpenCommands`. */
   load(settings: DeviceSettings): DeviceState | 'unused' | 'deleted' {
     const names = this.#sql
       .exec<{ name: string }>("SELECT name FROM sqlite_master WHERE name IN ('version', 'deleted')")

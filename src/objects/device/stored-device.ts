@@ -22,7 +22,7 @@ import { DeviceTrouble } from './trouble.ts';
 /** An activation that read the record before the device was deleted has long ended by then. */
 const keepTombstoneMs = 60 * minuteMs;
 
-/** Where the effects of a decision run; and the sockets, which know of packets that the state does not. */
+/** `effects` runs what a decision wants done; `sockets` have received packets that the state does not know yet. */
 type Surroundings = {
   effects: { run: (effects: readonly Effect[]) => Promise<void> };
   sockets: { openSession: () => OpenSession | null };
@@ -55,6 +55,7 @@ export class StoredDevice {
     inBackground(ctx, 'read alarm', adopting);
   }
 
+  /** Once, before the first event: effects and sockets are made with this device. */
   attach(surroundings: Surroundings): void {
     this.#surroundings = surroundings;
   }
@@ -151,7 +152,7 @@ export class StoredDevice {
         for (const record of newRecords) this.storage.writeIdempotencyRecord(record, nowMs);
       });
     }
-    // Another one also where the time is the same: the one that has fired is gone.
+    // Set again even for the same time: the alarm that has fired is gone.
     if (state.alarm.setAtMs !== null && state.alarm !== known?.alarm) this.#setAlarm(state.alarm.setAtMs);
     this.#saved = savedState(this.#saved, state, rows);
     const written = afterWrite(state, nowMs);

@@ -68,7 +68,7 @@ function surplusOf<Socket>(clients: Clients<Socket>, isCounted: (client: RelayCl
 
 export type FrameLimits = { ofSocket: Rate; ofClient: Rate };
 
-/** Frames are counted where the rate limits of the platform count as well. */
+/** Frames are counted only if the rate limits of the platform count as well. */
 export function frameLimits({ relayFramesPerSecond }: Limits): FrameLimits {
   return {
     // A client may subscribe to all its filters at once.
@@ -83,6 +83,7 @@ const maxBuckets = 10_000;
 export class FrameRates<Socket extends object> {
   readonly #limits: FrameLimits;
   readonly #sockets = new WeakMap<Socket, Bucket>();
+  /** By client, not by socket: another socket does not fill the bucket. */
   readonly #clients: Buckets;
 
   constructor(limits: FrameLimits) {

@@ -13,6 +13,7 @@ import type { RelayUser } from './rules.ts';
 
 const keyIdPattern = /^ak_[A-Za-z0-9]{20}$/;
 const apiKeyPattern = /^sk_[A-Za-z0-9]{40}$/;
+/** At once, in a shard: each lookup reads the database for a client that is not authenticated. */
 const maxLookups = 100;
 const touchEveryMs = 60_000;
 const databaseAnswerMs = 1_000;
@@ -26,7 +27,7 @@ export class RelayKeys {
     this.#env = env;
   }
 
-  /** The pair either way round, as over HTTP. @throws Error where D1 does not answer */
+  /** The pair either way round, as over HTTP. @throws Error if D1 does not answer */
   async check(
     { apiKey, apiSecret }: { apiKey: string; apiSecret: string },
     address: string,

@@ -8,9 +8,11 @@ import type { RelayRun } from '../calls/push-to-relays.ts';
 
 /** A report to a thousand sockets leaves at once. With larger portions the platform takes longer for each frame. */
 export const portionBytes = 262_144;
+/** A ping goes out after so many bytes without one. */
 export const bytesPerReadingCheck = 65_536;
 /** A client that answers the checks never has more unread for long. What others do not read never closes its socket. */
 const bytesOfReaders = 2 * bytesPerReadingCheck;
+/** Half of the memory of a shard, which has 128 MiB for everything. */
 const maxUnreadBytes = 64 * 1024 * 1024;
 
 export type UnreadLimits = { perSocket: number; perAddress: number; perShard: number };
@@ -54,6 +56,7 @@ export class PushUnderWay {
   }
 }
 
+/** Without `run` and `push` it is an answer to the client. */
 export type Write = { frames: string[]; bytes: number; run?: RelayRun; push?: PushUnderWay };
 
 type Member = {
@@ -116,6 +119,7 @@ export class Outbox<Socket> {
     this.#add(socket, write, goesNow);
   }
 
+  /** At once, or behind what waits for the socket. */
   answer(socket: Socket, frames: string[]): void {
     this.#add(socket, { frames, bytes: bytesOf(frames) }, !this.#queue.has(socket));
   }

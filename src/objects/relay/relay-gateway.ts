@@ -16,6 +16,7 @@ import { relayAddressHeader } from './socket.ts';
 
 /** Sockets whose deadlines are close together are closed by one alarm. */
 const minAlarmIntervalMs = 1_000;
+/** Each device and user is checked once in so many minutes. */
 const recheckMinutes = 60;
 /** One invocation may call 1 000 objects. */
 const confirmationsAtOnce = 500;
@@ -119,6 +120,7 @@ export class RelayGateway extends DurableObject<Env> {
     if (clients.length > 0) await this.#shard.wakeBy(Math.max(nextMs, Date.now() + minAlarmIntervalMs));
   }
 
+  /** By the minute in which a socket was opened: a shard that sleeps remembers nothing. */
   async #endMissedRevocations(): Promise<void> {
     const due = dueDevices(this.#shard.clients(), recheckMinutes, Date.now());
     await Promise.all(

@@ -154,6 +154,7 @@ export class RelayRequests {
     return done;
   }
 
+  /** As if the broker had brought the message: the device's session decides what it does. */
   async #publish(socket: WebSocket, { topic, payload }: PublishRequest): Promise<Outcome<null>> {
     const checked = checkPublish(this.#shard.clientOf(socket)?.who, topic);
     if (!checked.ok) return checked;

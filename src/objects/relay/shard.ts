@@ -20,6 +20,7 @@ import { deadlineOf, isSameIdentity, type RelayClient, type RelayIdentity } from
 import { readClient, writeClient, type CloseCause } from './socket.ts';
 import { Subscribers } from './subscribers.ts';
 
+/** The alarm checks all sockets this often. */
 const checkEveryMs = 60_000;
 
 export class Shard implements OutboxShard<WebSocket> {
@@ -30,6 +31,7 @@ export class Shard implements OutboxShard<WebSocket> {
   readonly #limits;
   readonly #rates: FrameRates<WebSocket> | undefined;
   readonly #blocked = new BlockedAddresses();
+  /** All connections, oldest first, closed sockets included until their clients answer the close. */
   readonly #clients = new Map<WebSocket, RelayClient>();
 
   constructor(ctx: DurableObjectState, env: Env) {
@@ -71,6 +73,7 @@ export class Shard implements OutboxShard<WebSocket> {
     await this.wakeBy(deadlineOf(client));
   }
 
+  /** False if the attachment has no room for the change. */
   change(socket: WebSocket, client: RelayClient): boolean {
     const former = this.#clients.get(socket);
     if (former === undefined || !writeClient(socket, client)) return false;

@@ -21,14 +21,14 @@ export class RelaySnapshots {
     this.#maxDevices = maxDevices;
   }
 
-  /** True where they were kept, to be sent behind the device's state. */
+  /** True if they were kept, to be sent behind the device's state. */
   hold(socket: WebSocket, deviceId: string, frames: readonly string[]): boolean {
     const held = this.#held.get(socket)?.get(deviceId);
     held?.push(...frames);
     return held !== undefined;
   }
 
-  /** The own and shared devices whose state is to be sent: refused where there are too many. @throws Error where D1 does not answer */
+  /** The own and shared devices whose state is to be sent: refused if there are too many. @throws Error if D1 does not answer */
   async devicesOf(target: SubscriptionTarget): Promise<Outcome<string[]>> {
     if (target.kind === 'device') return { ok: true, value: [target.device.deviceId] };
     const max = this.#maxDevices;

@@ -21,13 +21,14 @@ export type CloseCause =
   | 'too much unread'
   | 'too many failed authentications';
 
+/** The platform refuses larger attachments. */
 export const maxAttachmentBytes = 16_384;
 
 export function readClient(socket: WebSocket): RelayClient {
   return relayClientSchema.parse(socket.deserializeAttachment());
 }
 
-/** False where it does not fit: the client needs a second socket for that many long filters. */
+/** False if it does not fit: the client needs a second socket for that many long filters. */
 export function writeClient(socket: WebSocket, client: RelayClient): boolean {
   if (JSON.stringify(client).length > maxAttachmentBytes - 1024) return false;
   socket.serializeAttachment(client);

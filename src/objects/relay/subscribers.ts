@@ -37,6 +37,7 @@ export class Subscribers {
     return this.#fleetsByUser.has(userId);
   }
 
+  /** Whether `ofTopic` would include the socket. */
   has(socket: WebSocket, deviceId: string, topic: string, readers: readonly number[] = []): boolean {
     return this.#listsOf(deviceId, readers).some((list) =>
       list.get(socket)?.some((filter) => matchesFilter(filter, topic)),

@@ -34,6 +34,7 @@ type Attachment = z.infer<typeof attachmentSchema>;
 
 export class DirectConnection {
   readonly socket: WebSocket;
+  /** The address of the device, or of the gateway's client. */
   readonly address: string;
   phase: Attachment['phase'];
   session: DirectSession | null;
@@ -57,6 +58,7 @@ export class DirectConnection {
     return connection;
   }
 
+  /** As it was before the object slept; undefined if the attachment cannot be read. */
   static wake(socket: WebSocket): DirectConnection | undefined {
     const attached = attachmentSchema.safeParse(socket.deserializeAttachment()).data;
     return attached && new DirectConnection(socket, attached);
@@ -66,7 +68,7 @@ export class DirectConnection {
     return this.phase === 'open';
   }
 
-  /** All whole packets, up to one that cannot be read. @param read is told of each, and where the device sends too many */
+  /** All whole packets, up to one that cannot be read. @param read counts them, and is marked if the device sends too many */
   *packets(
     { limits, rateLimits }: Pick<Config, 'limits' | 'rateLimits'>,
     read: { packets: number; isTooFast: boolean },

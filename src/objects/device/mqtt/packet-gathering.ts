@@ -1,12 +1,13 @@
-// When the packets of one connection are taken: at once where the device waits for each acknowledgement; together with those
-// that follow where it does not, so that a busy device's messages share a write, and so do a command's acknowledgement and the
-// reply behind it. Reads no packet.
+// When the packets of one connection are taken: at once if the device waits for each acknowledgement, else together with the
+// packets that follow. So a busy device's messages share a write, and a command's acknowledgement shares it with the reply.
+// Reads no packet.
 
 /** A device answers a command with a reply and a report, without awaiting the acknowledgement of the first. */
 const takenAtOnce = 2;
 
 export class PacketGathering {
   #isPipelining = false;
+  /** Packets taken since the device could last read an acknowledgement. */
   #unread = 0;
   #timer: ReturnType<typeof setTimeout> | null = null;
   #held: ReturnType<typeof setTimeout> | null = null;

@@ -102,10 +102,11 @@ export class MqttPump {
     const digest = await digestIfCertified(this.#config.messagingSecrets, device, password);
     const outcome = digest.ok ? await this.#connectObject(login, level) : digest;
     if (outcome.ok) this.#client.onConnected();
-    // Where the object was asked, it has answered.
+    // If the object was asked, it has answered.
     else if (this.#object === undefined) this.#refuse(level, connectRefusalOf(outcome.refusal), outcome.refusal);
   }
 
+  /** Returns with the object's answer to CONNECT, which the client gets unchanged. */
   async #connectObject({ device }: DirectLogin, level: ProtocolLevel): Promise<Outcome<null>> {
     const opened = await this.#openObject(device.deviceId);
     if (!opened.ok) return opened;

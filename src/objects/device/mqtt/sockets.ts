@@ -8,6 +8,7 @@ import {
   connectRefusalOf,
   disconnectCodeOf,
   type ConnectRefusal,
+  type DirectEndReason,
 } from '../../../domain/direct/answer-codes.ts';
 import { readLogin } from '../../../domain/direct/connect.ts';
 import {
@@ -29,7 +30,6 @@ import { refusedDirectLoginEvent } from '../../../protocol/log-events.ts';
 import { malformedClauses } from '../../../protocol/mqtt-codec/malformed.ts';
 import { pubackType, publishType } from '../../../protocol/mqtt-codec/packet-reader.ts';
 import { encodeConnack, encodeDisconnect } from '../../../protocol/mqtt-codec/server-packets.ts';
-import type { DirectEndReason } from '../../../domain/direct/answer-codes.ts';
 import { runsOf } from '../../calls/push-to-relays.ts';
 import { answer, deliver, readConnect, sortMessages, type DirectDelivery } from './exchange.ts';
 import { DirectConnection } from './connection.ts';
@@ -41,7 +41,7 @@ import { directLimits } from '../../../domain/direct/direct-limits.ts';
 /** Set by the Worker on the request that opens a socket: the client's address, encoded as a part of a URL. */
 export const directAddressHeader = 'X-Direct-Client-Address';
 
-/** Asked by whoever carries a connection here: the answer comes behind what was sent before, and wakes no object. */
+/** Asked by MqttPump: the answer comes behind all that was sent before, and wakes no object. */
 export const takenCheck = { ask: 'taken?', answer: 'taken' } as const;
 
 export class DirectSockets {
@@ -127,7 +127,7 @@ export class DirectSockets {
       if (!connection.hasDeadline) this.#awaitRest(connection);
       return;
     }
-    // Where more is in flight the next command may need the room.
+    // If more is in flight, the next command may need the room.
     const isDelivery = type === pubackType && connection.session?.inFlight.length === 1;
     const first = type === publishType ? 'message' : isDelivery ? 'delivery' : 'other';
     connection.gathering.come(first, directLimits.gatherMs, () => this.#drain(connection));
@@ -266,7 +266,7 @@ export class DirectSockets {
     this.#pushOn(connection, step, taken);
   }
 
-  /** To the relay, and to the device itself where it subscribed to what it says (MQTT-3.3.5-1). */
+  /** To the relay, and to the device itself if it subscribed to its own topics (MQTT-3.3.5-1). */
   #pushOn(connection: DirectConnection, step: DirectStep, taken: DirectTaken): void {
     const { heard, refusedBecause } = sortMessages(step, taken);
     if (refusedBecause.length > 0) this.#log('info', 'direct messages not accepted', { reasons: refusedBecause });
