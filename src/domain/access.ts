@@ -11,6 +11,7 @@ export type MemberRole = (typeof memberRoles)[number];
 export const scopes = keyScopes;
 export type Scope = (typeof scopes)[number];
 
+/** `scopes`: the API key needs one of them. None: only the user in person, with a bearer token. */
 type Rule = { what: string; roles: readonly Role[]; scopes: readonly Scope[] };
 
 const everyMember = ['owner', 'operator', 'viewer'] as const;
@@ -39,6 +40,7 @@ export const deviceActions = {
 } as const satisfies Record<string, Rule>;
 export type DeviceAction = keyof typeof deviceActions;
 
+/** Actions on what belongs to one account: allowed to its owner alone, whatever the role. */
 export const accountActions = {
   readAccount: { what: 'read the own account', scopes: ['read', 'control', 'manage'] },
   readProducts: { what: 'list and read the own products', scopes: ['read'] },

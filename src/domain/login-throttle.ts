@@ -32,6 +32,7 @@ export function attemptOpensAt(
   return Math.max(ownOpensAtMs, commonKeyOpensAt(counts.common));
 }
 
+/** @returns from when the attempt was allowed. @param count adds a failure and answers the count before it, in one step */
 export async function countFailedAttempt(
   count: (name: ThrottleKeyName) => Promise<FailureCount>,
   isKnownDevice: boolean,

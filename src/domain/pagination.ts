@@ -1,4 +1,4 @@
-// Pages of contract 2.8, and the cursor that goes on where a page ended. The request schema limits the size and refuses
+// Pages of contract 2.8, and the cursor with which the next page begins. The request schema limits the size and refuses
 // what is invalid.
 
 export type PageRequest = { page: number; size: number };

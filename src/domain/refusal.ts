@@ -59,6 +59,7 @@ export type Refusal =
   | { kind: 'unknown_product_key'; productKey: string }
   | { kind: 'not_owner'; of: 'product' | 'device' | 'api_key' | 'claim_token'; id: string }
   | { kind: 'is_owner'; deviceId: string }
+  /** The caller's role on the device does not include the action (access.ts). */
   | { kind: 'role_lacks_right'; role: string; action: string; id: string }
   /** The API key has not the scope, or is for another product. */
   | { kind: 'key_lacks_right'; lacks: 'scope' | 'product'; action: string }
@@ -143,6 +144,7 @@ export function wireErrorOf(refusal: Refusal): WireError {
 
 const forbidden: WireError = { message: 'forbidden' };
 
+/** Refusals whose data is for the log alone. */
 const wireErrors = {
   is_owner: { message: 'invalid_request', detail: 'the device is your own' },
   body_not_received: { message: 'invalid_request', detail: 'body: not received whole' },

@@ -22,6 +22,7 @@ export function judgeToken(
   return isRecent ? { kind: 'repeated', salts: later.map(({ salt }) => salt) } : { kind: 'reused' };
 }
 
+/** Keeps those rotations that can still excuse a repeated token. */
 export function addRotation(rotations: readonly Rotation[], added: Rotation): Rotation[] {
   return [...rotations.filter(({ atMs }) => added.atMs - atMs <= graceMs), added].slice(-maxRotations);
 }

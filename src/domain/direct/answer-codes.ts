@@ -33,6 +33,7 @@ export function connackCodeOf(level: ProtocolLevel, refusal: ConnectRefusal): nu
   return connackCodes[refusal][level === 5 ? 1 : 0];
 }
 
+/** For a login that the device's core refused. An unknown device and a wrong password look alike. */
 export function connectRefusalOf(refusal: Refusal): ConnectRefusal {
   switch (refusal.kind) {
     case 'wrong_client_id':

@@ -1,6 +1,7 @@
 // What a direct connection may take up, beside the limits that an operator moves (docs/limits.md).
 
 export const directLimits = {
+  /** The time for CONNECT, and for the rest of every later packet. */
   connectMs: 10_000,
   /** Connections of a device without CONNECT: beyond, the oldest is closed. */
   unconnectedPerDevice: 10,

@@ -12,11 +12,10 @@ import { isProtocolError, type MalformedReason } from '../../protocol/mqtt-codec
 import type { RawPacket, Unreadable } from '../../protocol/mqtt-codec/packet-reader.ts';
 import { encodeSuback, encodeUnsuback, pingresp } from '../../protocol/mqtt-codec/server-packets.ts';
 import { topicActions, type TopicAction } from '../../protocol/mqtt.ts';
-import type { DirectEndReason } from './answer-codes.ts';
 import { mayUse, rightsOfDevice, type TopicRight } from '../topic-rights.ts';
 import { isFilter, matchesFilter, topicOf, type DeviceIdentity } from '../topics.ts';
 import { mentionedCommands } from '../device/messages/messages.ts';
-import { subackCodeOf, type FilterRefusal } from './answer-codes.ts';
+import { subackCodeOf, type DirectEndReason, type FilterRefusal } from './answer-codes.ts';
 import { presenceTimes } from '../device/presence/presence-times.ts';
 import { textOf } from './connect.ts';
 import { directLimits } from './direct-limits.ts';
@@ -134,7 +133,7 @@ export function grantedQos({ subscriptions }: DirectSession, topic: string, isOw
   return matching.some(({ qos }) => qos === 1) ? 1 : 0;
 }
 
-/** Undefined where the device has to acknowledge something first. */
+/** Undefined if the device has to acknowledge something first. */
 export function notePublished(
   session: DirectSession,
   commandId: string | null,
@@ -218,11 +217,12 @@ function takePublish(step: DirectStep, packet: PublishPacket, { own }: DirectRul
   return undefined;
 }
 
+/** An unknown packet id is ignored: the device may acknowledge what an earlier connection brought it. */
 function takePuback(step: DirectStep, packetId: number): void {
   const { inFlight } = step.session;
   const publish = inFlight.find((one) => one.packetId === packetId);
   if (publish === undefined) return;
-  // Whoever acknowledges has read all that was sent before.
+  // A device that acknowledges has read all that was sent before.
   step.session = { ...step.session, inFlight: inFlight.filter((one) => one !== publish), unreadBytes: 0 };
   if (publish.commandId !== null) step.delivered.push(publish.commandId);
 }

@@ -23,6 +23,7 @@ export type ConnectPacket = {
   password: Uint8Array | undefined;
   keepAliveSeconds: number;
   will: Will | undefined;
+  /** Limits of what the client receives; their maximum if CONNECT has none. */
   receiveMaximum: number;
   maxPacketBytes: number;
   hasAuthMethod: boolean;

@@ -29,7 +29,7 @@ export const malformedClauses = {
 
 export type MalformedReason = keyof typeof malformedClauses;
 
-/** Thrown while a packet is read, and turned into a value by whoever asked for the packet. */
+/** Thrown while a packet is read; `readPacket` turns it into a value. */
 export class MalformedPacketError extends Error {
   override readonly name = 'MalformedPacketError';
   readonly reason: MalformedReason;
@@ -40,7 +40,7 @@ export class MalformedPacketError extends Error {
   }
 }
 
-/** Undefined for a problem of its own; the error for a packet that cannot be read. */
+/** True if MQTT 5 calls it a Protocol Error rather than a Malformed Packet. */
 export function isProtocolError(reason: MalformedReason): boolean {
   return reason === 'property_repeated' || reason === 'property_value_invalid';
 }

@@ -20,6 +20,7 @@ const skipTextPair = (part: ByteCursor) => {
 };
 const skipBinary = (part: ByteCursor) => void part.binary();
 
+/** By the identifier in the packet (MQTT5 2.2.2.2). */
 const clientProperties = {
   1: { name: 'payloadFormat', read: readFlag, of: ['will', 'publish'] },
   2: { name: 'messageExpiry', read: readUint32, of: ['will', 'publish'] },

@@ -110,6 +110,7 @@ export function markReplied(command: Command, replyCode: number | null, nowMs: n
   return { ...command, deviceAcknowledgedAtMs: nowMs, replyCode, attemptAtMs: null, isAwaitingDevice: false };
 }
 
+/** Without a reply only a changed value proves the command: an equal one may have been reported before it arrived. */
 export function markShown(
   command: Command,
   reported: ReadonlyMap<string, Json>,
@@ -144,6 +145,7 @@ export function isPending(command: Command, nowMs: number): boolean {
   return command.isQueued && !isSettled && command.cancelledBecause === null && nowMs < command.expiresAtMs;
 }
 
+/** A report or a publication can still change its state: such commands are loaded when the object wakes. */
 export function isOpen(command: Command, nowMs: number): boolean {
   const { confirmedAtMs, cancelledBecause, undeliveredBecause, replyCode } = command;
   const isConfirmable = visibleResult(command.params) !== undefined && confirmedAtMs === null && isSuccess(replyCode);

@@ -38,12 +38,13 @@ export type CommandsSlice = {
 
 export type IdempotencyRecord = {
   key: string;
+  /** Digest of the request: the same key with another request is a mistake of the caller. */
   digest: string;
   commandId: string;
   deviceOnline: boolean;
   expiresAtMs: number;
   createdAtMs: number;
-  /** `pending` while the broker is asked, or for good where the object ended meanwhile. */
+  /** `pending` while the broker is asked, or for good if the object ended meanwhile. */
   publication: 'pending' | 'sent' | PublishFailure;
 };
 

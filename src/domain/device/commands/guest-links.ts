@@ -39,13 +39,14 @@ export type GuestView = { deviceName: string; isOnline: boolean; link: GuestLink
 export type GuestReceipt = { deviceName: string; deviceOnline: boolean; usesLeft: number; state?: CommandState };
 
 export type GuestUse = { linkId: string; commandId: string; number: number; address: string | null } & {
-  /** The same one is the same use: a page that is sent again, or a button that is pressed twice. */
+  /** The same id is the same use: a page that is sent again, or a button that is pressed twice. */
   requestId: string | undefined;
 };
 
 /** A link is for a visit or a gate, not for a program. */
 export const maxUsesOfLink = 1_000;
 export const maxDaysOfLink = 30;
+/** Of all links of a device together: a visitor presses a button, and presses it again. */
 export const guestUsesPerMinute = 20;
 
 export const guestLinksSlice: Slice<GuestLinksSlice> = {
@@ -88,6 +89,7 @@ export const revokeGuestLink: Handler<'guest_link_revoked'> = (state, { linkId, 
   return { state: noteGuest(withLinks(state, links), 'link_revoked', linkId, address, nowMs), result: accept(null) };
 };
 
+/** For good: enabling the device does not bring the links back. */
 export function endGuestLinks(state: DeviceState): DeviceState {
   if (state.guests.links.every(({ isEnded }) => isEnded)) return state;
   const links = state.guests.links.map((link) => ({ ...link, isEnded: true }));
@@ -122,6 +124,7 @@ export const applyGuestUse: Handler<'guest_link_used'> = (
   return { state: noteGuest(counted, 'link_used', linkId, address, nowMs), result: accepted.result };
 };
 
+/** Gives a use back if its command has certainly reached nobody. @param before the state before that was known */
 export function returnGuestUse(before: DeviceState, state: DeviceState, commandId: string, nowMs: number): DeviceState {
   const find = ({ commands }: DeviceState) => commands.loaded.find((one) => one.commandId === commandId);
   const command = find(state);
@@ -150,6 +153,7 @@ export function countUsesLeft({ guests }: DeviceState, linkId: string, nowMs: nu
   return link !== undefined && stateOf(link, nowMs) === 'open' ? link.maxUses - link.uses : 0;
 }
 
+/** The key of an idempotency record. No key that a caller may send has this form. */
 export function guestKey(linkId: string, requestId: string): string {
   return `guest\n${linkId}\n${requestId}`;
 }

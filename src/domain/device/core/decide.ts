@@ -147,7 +147,7 @@ const requests: { [Kind in RequestedKind]: Handler<Kind> } = {
   },
 
   invitation_changed: (state, event, decision) => {
-    // Whoever declines has no right on the device.
+    // The user who declines has no right on the device.
     const refusal =
       event.change === 'invitation_declined' ? undefined : sharing.refuseUnless(state, event.actor, 'share');
     return refusal === undefined ? sharing.noteInvitation(state, event, decision) : { state, result: refuse(refusal) };

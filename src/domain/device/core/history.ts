@@ -14,11 +14,12 @@ export type Transition = {
   reason: TransitionReason;
   detail: string;
   time: number;
+  /** The entry stands for so many transitions, and is the last of them. */
   count?: number;
 };
 export type JournalEntry = { time: number; address: string | null } & (
   | { reason: OwnershipChange }
-  /** `email`: whom it is about. `role`: the one from then on; null where it ended. */
+  /** `email`: whom it is about. `role`: the role from then on; null if the membership ended. */
   | { reason: MembershipChange; email: string; role: MemberRole | null }
 );
 export type GuestEntry = { reason: GuestLinkChange; linkId: string; time: number; address: string | null };

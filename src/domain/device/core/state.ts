@@ -26,7 +26,7 @@ type AlarmSlice = {
   isForInactivity: boolean;
 };
 
-/** Where inactivity is watched the alarm also records the device's last message: that costs no second row. */
+/** If inactivity is watched, the alarm also records the device's last message: that costs no second row. */
 const alarmSlice: Slice<AlarmSlice> = {
   initial: { setAtMs: null, isForInactivity: false },
   row: 'activity',
@@ -128,7 +128,7 @@ export function savedState(saved: DeviceState | undefined, state: DeviceState, r
   return { settings: state.settings, ...makeSlices((name) => (isFollowing(name) ? state : saved)[name]) };
 }
 
-/** Drops what storage alone keeps. `isComplete` is false where storage has more open commands. */
+/** Drops what storage alone keeps. `isComplete` is false if storage has more open commands. */
 export function afterWrite(state: DeviceState, nowMs: number): { state: DeviceState; isComplete: boolean } {
   const { loaded, inFlight } = state.commands;
   const open = loaded.filter((command) => isOpen(command, nowMs)).slice(0, maxOpen);

@@ -31,6 +31,7 @@ export function admitMessage(state: DeviceState, atMs: number): DeviceState | un
   return messages && { ...state, budgets: { ...state.budgets, messages } };
 }
 
+/** For a message beyond the limit: counts it, and keeps what it says about the present. */
 export function coalesce(state: DeviceState, meaning: DeviceMessage, atMs: number, nowMs: number): DeviceState {
   const counted = countDropped(state, 1, nowMs);
   const { coalesced } = state;
@@ -41,7 +42,7 @@ export function coalesce(state: DeviceState, meaning: DeviceMessage, atMs: numbe
   if (meaning.kind !== 'report') return counted;
   const merged = new Map(coalesced.properties);
   for (const [name, value] of meaning.properties) {
-    // The documented ones always, as in properties.ts.
+    // Documented properties always, as in properties.ts.
     if (merged.size < maxProperties || merged.has(name) || Object.hasOwn(knownProperties, name))
       merged.set(name, value);
   }

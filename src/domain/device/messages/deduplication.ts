@@ -4,12 +4,12 @@
 //    `duplicate`.
 // 2. A message that the broker sends again (MQTT DUP) comes under a new number, with facts from the bridge:
 //    - `redeliveryOf`: this spool had the same delivery under that number, and the bridge sends a device's messages in
-//      order: `redelivery`, also where the mark was lost with the object because the message was not worth a row.
+//      order: `redelivery`, even if the mark was lost with the object because the message was not worth a row.
 //    - `isSoleReader`: nobody else can have read the broker's session, so that an unknown redelivery was lost on its
 //      first way and is new.
 //    - neither: another bridge may have brought it. Its content among the last 64 messages: `redelivery`.
-// 3. The first delivery of what another bridge brought as a redelivery may come late, from the spool of a bridge that
-//    was killed or frozen: same content, another spool, received earlier: `redelivery`.
+// 3. Another bridge may have brought a message as a redelivery. Its first delivery may come late, from the spool of a
+//    bridge that was killed or frozen: same content, another spool, received earlier: `redelivery`.
 //
 // Message ids never count: devices restart theirs (field note 45). The bridge decides nothing of this.
 

@@ -35,7 +35,7 @@ export type InboundMessage = {
   receivedAtMs: number;
 };
 
-/** A message of the direct session; `payload` is undefined where it is no text. */
+/** A message of the direct session; `payload` is undefined if it is no text. */
 export type DirectInbound = { action: TopicAction; payload: string | undefined };
 
 export type RejectionReason =
@@ -80,7 +80,7 @@ export function takeMessages(
   return { state: next, results };
 }
 
-/** Undefined where the handling threw: then nothing of it counts. */
+/** Undefined if the handling threw: then nothing of it counts. */
 function takeSafely(
   spoolId: string,
   seq: number,

@@ -29,7 +29,7 @@ const maxShownName = 64;
 
 const messageMembers: readonly string[] = ['method', 'id', 'time', 'timestamp', 'version', 'params'];
 
-/** Routes by `method` where there is one, by topic where there is none (decision: messages). */
+/** Routes by `method` if there is a method, else by topic (decision: messages). */
 export function readMessage(action: TopicAction, payload: string): DeviceMessage {
   if (isTooLarge(payload)) return { kind: 'invalid', reason: 'too_large' };
   const read = readJson(payload);
@@ -104,7 +104,7 @@ export type LastRejected = {
 };
 
 const shownBytes = 200;
-/** One of the same kind is saved this often: a device with a mistake makes it in every report. */
+/** The same reason is saved this often: a device with a mistake makes it in every report. */
 const saveRejectedEveryMs = 15 * minuteMs;
 
 export function noteRejected(

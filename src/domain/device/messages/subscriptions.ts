@@ -45,7 +45,7 @@ export function addSubscription(
   return [...subscriptions.filter((one) => one !== former), { shard, registrationId, ignoresCommands: isIgnoring }];
 }
 
-/** The shard has no socket for this device; it stays where it registered again since. */
+/** The shard has no socket for this device. It stays subscribed if it registered again since. */
 export function removeSubscription(
   subscriptions: readonly Subscription[],
   shard: string,

@@ -41,11 +41,11 @@ export type OwnershipSlice = {
   pairingUntilMs: number | null;
   offer: TransferOffer | null;
   entries: number;
-  /** The version of the projection from which on D1 has to be told the owner; null where it knows. */
+  /** The version of the projection from which on D1 has to be told the owner; null if it has the owner. */
   ownerVersion: number | null;
 };
 
-/** `toUserId` is null where nobody has the e-mail: whoever offers is not told. */
+/** `toUserId` is null if nobody has the e-mail; the offering owner is not told. */
 export type TransferOffer = {
   offerId: string;
   email: string;
@@ -86,7 +86,7 @@ type ActivationFact =
 type ActivationFacts = { address: string | null } & ActivationFact;
 export type ActivationCount = HourlyCount & ActivationFacts;
 
-/** Refused ones by reason alone, so that nobody can fill the list from many addresses. */
+/** Refused activations by reason alone, so that nobody can fill the list from many addresses. */
 const activations = hourlyCounts<ActivationFacts>('activations', 96, ({ status, reason, address }) =>
   status === 'activated' ? `${status} ${reason} ${address}` : `${status} ${reason}`,
 );

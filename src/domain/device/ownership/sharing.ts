@@ -36,7 +36,7 @@ const backOffMs = 10_000;
 
 export type Party = { email: string; address: string | null };
 
-/** `maxMembers`: where the owner has a limit of their own. */
+/** `maxMembers`: set if the owner has a limit of their own. */
 export type NewMember = { userId: number; role: MemberRole; invitedBy: number; maxMembers?: number | undefined };
 
 /** An invitation, which gives no right: it is in the events alone. */
@@ -44,7 +44,7 @@ export const noteInvitation: Handler<'invitation_changed'> = (state, { change, r
   return { state: noteMembership(state, change, { email, role, address }, nowMs), result: accept(null) };
 };
 
-/** `invitedBy` must be allowed to share the device still. Whoever is a member gets the new role. */
+/** `invitedBy` must still be allowed to share the device. A member gets the new role. */
 export const addMember: Handler<'member_joined'> = (
   state,
   { userId, role, invitedBy, maxMembers, email, address },
@@ -89,6 +89,7 @@ export const removeMember: Handler<'member_removed'> = (state, { userId, actor, 
   return { state: endSubscriptionsOf(noted, [userId]), result: accept(null) };
 };
 
+/** For a new owner: nobody is a member any more. Former members and the former owner may not follow the device. */
 function endSharing(state: DeviceState, newOwnerId: number): DeviceState {
   const { sharing, identity } = state;
   const former = [identity.ownerId, ...sharing.members.map(({ userId }) => userId)];
@@ -104,7 +105,7 @@ function endSubscriptionsOf(state: DeviceState, userIds: readonly number[]): Dev
   return { ...state, sharing: { ...sharing, ending, retryAtMs: 0 } };
 }
 
-/** Writes the members again where D1 has others: either side may have been restored. */
+/** Writes the members again if D1 has others: either side may have been restored. */
 export function compareMembers(state: DeviceState, versionInD1: number): DeviceState {
   const { version, writtenVersion, members } = state.sharing;
   if (versionInD1 === version || (writtenVersion < version && versionInD1 < version)) return state;

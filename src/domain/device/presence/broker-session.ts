@@ -42,7 +42,7 @@ export const noteConnection: Reporter<'connection_reported'> = (state, { report 
 
 function beginAtBroker(state: DeviceState, digest: string, address: string | null, decision: Decision): DeviceState {
   const loggedIn = noteSessionLogin(state, digest, address, decision.nowMs);
-  // Where the broker reports connections, that report ends a direct session.
+  // If the broker reports connections, that report ends a direct session.
   const next = state.settings.reportsConnections ? loggedIn : leaveDirect(loggedIn, decision);
   return planRecordCheck(applyPresenceAndReturn(next, { kind: 'authenticated' }, decision), decision.nowMs);
 }

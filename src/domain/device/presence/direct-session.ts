@@ -21,6 +21,7 @@ import { presenceTimes } from './presence-times.ts';
 export type DirectSlice = {
   session: {
     startedAtMs: number;
+    /** Since when its socket is gone without an end: after a deployment, or the end of a process. */
     lostAtMs: number | null;
   } | null;
   isLast: boolean;
@@ -45,10 +46,10 @@ export const directSlice: Slice<DirectSlice> = {
 
 export type OpenSession = { startedAtMs: number; lastPacketAtMs: number; silentFromMs: number };
 
-/** `will`: of the session that is over, where its end lets it be published. */
+/** `will`: of the session that is over, if its end lets the will be published. */
 export type DirectSessionEnd = { startedAtMs: number; reason: DirectEndReason; will: string | null; endedAtMs: number };
 
-/** Of a login that was accepted. @param takenOver the session that it ends, where its socket is still there */
+/** After an accepted login. @param takenOver the session that it ends, if that session's socket is still there */
 function beginDirectSession(
   state: DeviceState,
   takenOver: { will: string | null } | null,
@@ -98,11 +99,12 @@ export function revokeDirectSession(state: DeviceState, decision: Decision): Dev
   return applyPresence(ended, { kind: 'revoked' }, decision).state;
 }
 
+/** Closes the socket. The caller applies the presence that follows. */
 export function endSocket(state: DeviceState, { effects }: Decision): void {
   if (state.direct.session !== null) effects.push({ kind: 'end_direct_session', reason: 'revoked' });
 }
 
-/** A session began at a broker: whatever is left of the one here is over. */
+/** A session began at a broker: the direct session is over. */
 export function leaveDirect(state: DeviceState, { effects }: Decision): DeviceState {
   if (!state.direct.isLast) return state;
   if (state.direct.session !== null) effects.push({ kind: 'end_direct_session', reason: 'taken_over' });

@@ -35,7 +35,7 @@ export type PresenceEvent =
   | { kind: 'disconnected'; sessionStartedAtMs: number | null; endedAtMs: number; reason: string }
   /** What the broker said of sessions before `beforeMs` holds no more, unless evidence since then confirms it in time. */
   | { kind: 'doubted'; beforeMs: number; confirmWithinMs: number }
-  /** The login was accepted: proof of a session only where the broker reports no connects. */
+  /** The login was accepted: proof of a session only if the broker reports no connects. */
   | { kind: 'authenticated' }
   | { kind: 'announced'; status: 'online' | 'offline'; atMs: number }
   | { kind: 'message'; atMs: number }
@@ -68,6 +68,7 @@ export type PresenceOutcome = {
 type Move = { state: PresenceState; reason: TransitionReason; detail?: string; atMs: number; hasReturned?: boolean };
 
 const { reorderingMs, oldWillMs, unknownFarewellMs } = presenceTimes;
+/** A session that ended for one of these reasons was replaced by another of the same client: the device is still here. */
 const takeoverReasons: readonly string[] = ['takenover', 'discarded', 'takeover'];
 
 export const initialPresence: PresenceState = {
@@ -174,7 +175,7 @@ function beginSession(
   return { ...goOnline(began, reason, seenAtMs, nowMs), hasReturned: true };
 }
 
-/** Until when an offline announcement may belong to an earlier session; null where there was none. */
+/** Until when an offline announcement may belong to an earlier session; null if there was none. */
 function oldWillUntil(state: PresenceState, startedAtMs: number): number | null {
   // A session's messages may arrive before its report: then the device is online by this very session.
   const isOwnWord = !state.isSessionOpen && (state.onlineSinceMs ?? 0) >= startedAtMs - reorderingMs;

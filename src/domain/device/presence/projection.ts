@@ -23,7 +23,7 @@ export type RecordCheckSlice = {
   confirmedAtMs: number;
   missingSinceMs: number | null;
   dueAtMs: number | null;
-  /** Memory only: it was asked, and is asked again then where it does not answer. */
+  /** Memory only: D1 was asked, and is asked again at this time if it does not answer. */
   askAgainAtMs: number | null;
 };
 
@@ -134,7 +134,7 @@ export function askWhereDue(state: DeviceState, { nowMs, effects }: Decision): D
   return withCheck(state, { askAgainAtMs: nowMs + askAgainAfterMs });
 }
 
-/** What the primary of D1 answered; it was no answer where it did not know the device's product either. */
+/** What the primary of D1 answered. If it did not know the device's product either, that was no answer. */
 export function noteRecord(state: DeviceState, isThere: boolean, nowMs: number): DeviceState | 'deleted' {
   if (isThere) return { ...state, recordCheck: { ...recordCheckSlice.initial, confirmedAtMs: nowMs } };
   const missingSinceMs = state.recordCheck.missingSinceMs ?? nowMs;
@@ -143,7 +143,7 @@ export function noteRecord(state: DeviceState, isThere: boolean, nowMs: number):
   return withCheck(state, { missingSinceMs, dueAtMs: endsAtMs, askAgainAtMs: null });
 }
 
-/** Writes the projection again where D1 has another one: either side may have been restored. */
+/** Writes the projection again if D1 has another version: either side may have been restored. */
 export function compareProjection(state: DeviceState, versionInD1: number): DeviceState {
   const { projectionVersion, isProjectionBehind } = state.presence;
   if (versionInD1 === projectionVersion || (isProjectionBehind && versionInD1 < projectionVersion)) return state;
