@@ -32,21 +32,23 @@ type Parts = {
   /** After so many failures of its own a message goes to the dead letters. */
   maxTries: number;
   stalledAfterMs: number;
+  /** From the sending of a ping on the link to its answer; null before it was measured. */
   roundTripMs: () => number | null;
   onStall: (stall: UplinkStall | null) => void;
 };
-/** What is still to be delivered of a batch, and whether its device is to back off; whether all sending pauses. */
-type Unsent = { items: Map<UplinkMessage, boolean>; isPaused: boolean };
-type OutcomeOf<Kind extends UplinkOutcome['kind']> = Extract<UplinkOutcome, { kind: Kind }>;
-type Refused = { queued: UplinkMessage; reason: string };
+/** The messages of a batch that are still to be delivered, and whether their device backs off first. */
+type Unsent = Map<UplinkMessage, boolean>;
+type Cause = { cause: string; requestId: string | undefined };
 
 /** How long a message waits for others while batches are under way. */
 const lingerMs = 4;
 const unauthorizedRetryMs = 30_000;
+/** The Worker may fail so often in a row, with a batch and its parts, before all sending pauses. */
 const maxFailuresInARow = 20;
 /** Batches under way at once: enough to keep a distant Worker busy, and few enough that messages gather meanwhile. */
 export const smallestWindow = 3;
 const largestWindow = 12;
+/** 256 bytes are left for what surrounds the items. */
 const batchLimits = { maxItems: maxBatchItems, maxDevices: maxBatchDevices, maxBytes: maxBatchBytes - 256 };
 
 export class Uplink {
@@ -64,6 +66,7 @@ export class Uplink {
   #failuresInARow = 0;
   #takenMessages = 0;
   #pausedUntilMs = 0;
+  /** The pause is this bridge's own back-off, not one that the Worker asked for. */
   #isBackingOff = false;
   #pauseTimer: NodeJS.Timeout | undefined;
   #lingerTimer: NodeJS.Timeout | undefined;
@@ -97,13 +100,14 @@ export class Uplink {
     this.#queue.addFetched(device, items.map(prepare));
   }
 
-  /** The Worker is back, by what else is heard of it: a back-off need not end first, only what the Worker itself asked for. */
+  /** The link to the Worker is back: ends a back-off, but no pause that the Worker asked for. */
   resume(): void {
     if (!this.#isBackingOff) return;
     this.#pausedUntilMs = 0;
     this.#send();
   }
 
+  /** Sends for at most `maxMs` and only while the Worker takes messages; afterwards it sends nothing more. */
   async drain(maxMs: number): Promise<void> {
     const timer = setTimeout(() => this.#stop(), maxMs);
     await new Promise<void>((resolve) => {
@@ -121,6 +125,10 @@ export class Uplink {
     clearTimeout(this.#lingerTimer);
     this.#parts.client.close();
     this.#checkIdle();
+  }
+
+  get #isPaused(): boolean {
+    return Date.now() < this.#pausedUntilMs;
   }
 
   get #isFailing(): boolean {
@@ -160,7 +168,7 @@ export class Uplink {
     }
   }
 
-  /** Where a batch can be sent now. Devices that were not served lately must not hold up the others. */
+  /** The queue from which a batch can be sent now. Devices that were not served lately must not hold up the others. */
   #nextQueue(): QueueName | undefined {
     if (this.#isStopped) return undefined;
     // While the Worker fails, one batch at a time finds out whether it is back.
@@ -178,26 +186,26 @@ export class Uplink {
     this.#underWay[name] += 1;
     const fillsWindow = this.#underWay.usual >= this.#windowSize && batch.length >= maxBatchItems / 2;
     const sentAtMs = performance.now();
-    const { items } = await this.#deliver(batch);
+    const unsent = await this.#deliver(batch);
     this.#underWay[name] -= 1;
-    if (fillsWindow && items.size === 0) {
+    if (fillsWindow && unsent.size === 0) {
       this.#windowSize = resizeWindow(this.#windowSize, performance.now() - sentAtMs, this.#parts.roundTripMs());
     }
-    this.#parts.metrics.retries.inc(items.size);
-    this.#queue.finish(batch, items);
+    this.#parts.metrics.retries.inc(unsent.size);
+    this.#queue.finish(batch, unsent);
     this.#checkIdle();
     this.#send();
   }
 
   async #deliver(batch: UplinkMessage[]): Promise<Unsent> {
-    const refused = batch.flatMap((queued) => (queued.refusal === null ? [] : [{ queued, reason: queued.refusal }]));
-    const kept = await this.#putAside(refused);
+    const refused = batch.flatMap((queued) => (queued.refusal === null ? [] : [[queued, queued.refusal] as const]));
+    const kept = await this.#putAside(new Map(refused));
     const rest = await this.#post(batch.filter(({ refusal }) => refusal === null));
-    return { items: new Map([...kept, ...rest.items]), isPaused: rest.isPaused };
+    return new Map([...kept, ...rest]);
   }
 
   async #post(batch: UplinkMessage[]): Promise<Unsent> {
-    if (batch.length === 0) return { items: new Map(), isPaused: false };
+    if (batch.length === 0) return new Map();
     const items = batch.map((queued) => queued.json).join(',');
     const dropped = this.#parts.floodGate.takeDropped(Date.now());
     const counts = dropped.length === 0 ? '' : `"dropped":${JSON.stringify(dropped)},`;
@@ -208,46 +216,32 @@ export class Uplink {
     switch (outcome.kind) {
       case 'unauthorized':
         this.#pauseUnauthorized(outcome);
-        return { items: mapAll(batch, false), isPaused: true };
+        return mapAll(batch, false);
       case 'unavailable':
         this.#pause(outcome);
-        return { items: mapAll(batch, false), isPaused: true };
+        return mapAll(batch, false);
       case 'failed':
         return this.#postFailed(batch, outcome);
       case 'too-large':
       case 'invalid':
         this.#noteWorkerAnswers();
-        return this.#postRefused(batch, outcome);
+        if (batch.length > 1) return this.#postHalves(batch, outcome.reason, outcome.requestId);
+        return this.#putAside(mapAll(batch, outcome.reason), outcome.requestId);
       case 'answered':
         this.#noteWorkerAnswers();
-        return { items: await this.#applyResults(batch, outcome.results, outcome.requestId), isPaused: false };
+        return this.#applyResults(batch, outcome.results, outcome.requestId);
     }
-  }
-
-  async #postRefused(
-    batch: UplinkMessage[],
-    { reason, requestId }: OutcomeOf<'too-large' | 'invalid'>,
-  ): Promise<Unsent> {
-    const [queued] = batch;
-    if (batch.length > 1 || queued === undefined) return this.#postHalves(batch, reason, requestId);
-    return { items: await this.#putAside([{ queued, reason }], requestId), isPaused: false };
   }
 
   /** The Worker itself failed: with some message of the batch, or with everything. */
-  async #postFailed(batch: UplinkMessage[], outcome: OutcomeOf<'failed'>): Promise<Unsent> {
-    const { cause, requestId } = outcome;
+  async #postFailed(batch: UplinkMessage[], { cause, requestId }: Cause): Promise<Unsent> {
     this.#failuresInARow += 1;
-    if (batch.length > 1 && this.#failuresInARow <= maxFailuresInARow) return this.#postHalves(batch, cause, requestId);
-    const isAlone = batch.length === 1;
-    const isPaused = this.#failuresInARow > maxFailuresInARow;
-    if (isPaused) {
-      this.#pause({ ...outcome, retryAfterMs: 0 });
+    if (this.#failuresInARow > maxFailuresInARow) {
+      this.#pause({ cause, requestId, retryAfterMs: 0 });
       this.#failuresInARow = 0;
-    }
-    const [queued] = batch;
-    const isGivenUp = isAlone && !isPaused && queued !== undefined && this.#isHopeless(queued);
-    const items = isGivenUp ? await this.#putAside([{ queued, reason: cause }], requestId) : mapAll(batch, isAlone);
-    return { items, isPaused };
+    } else if (batch.length > 1) return this.#postHalves(batch, cause, requestId);
+    else if (batch.every((queued) => this.#isHopeless(queued))) return this.#putAside(mapAll(batch, cause), requestId);
+    return mapAll(batch, batch.length === 1);
   }
 
   /** Halves the batch until the one message is found that the Worker does not take. */
@@ -257,22 +251,17 @@ export class Uplink {
     const middle = Math.ceil(batch.length / 2);
     const first = await this.#post(batch.slice(0, middle));
     // A device whose earlier message was not taken waits, or its later one would overtake.
-    const heldDevices = new Set([...first.items.keys()].map(({ device }) => device));
+    const heldDevices = new Set([...first.keys()].map(({ device }) => device));
     const { held = [], free = [] } = Object.groupBy(batch.slice(middle), ({ device }) =>
-      first.isPaused || heldDevices.has(device) ? 'held' : 'free',
+      this.#isPaused || heldDevices.has(device) ? 'held' : 'free',
     );
-    const second = free.length === 0 ? first : await this.#post(free);
-    return { items: new Map([...mapAll(held, false), ...first.items, ...second.items]), isPaused: second.isPaused };
+    return new Map([...mapAll(held, false), ...first, ...(await this.#post(free))]);
   }
 
-  async #applyResults(
-    batch: UplinkMessage[],
-    results: UplinkResult[],
-    requestId: string | undefined,
-  ): Promise<Map<UplinkMessage, boolean>> {
+  async #applyResults(batch: UplinkMessage[], results: UplinkResult[], requestId: string | undefined): Promise<Unsent> {
     const resultBySeq = new Map(results.map((result) => [result.seq, result]));
-    const unsent = new Map<UplinkMessage, boolean>();
-    const rejected: Refused[] = [];
+    const unsent: Unsent = new Map();
+    const rejected = new Map<UplinkMessage, string>();
     const failed: UplinkMessage[] = [];
     let retryReason: string | undefined;
     let dropped = 0;
@@ -285,20 +274,20 @@ export class Uplink {
       else if (result === 'rejected' && reason === droppedReason) {
         this.#finish(queued);
         dropped += 1;
-      } else if (result === 'rejected') rejected.push({ queued, reason });
+      } else if (result === 'rejected') rejected.set(queued, reason);
       else {
         retryReason ??= reason;
         unsent.set(queued, true);
         if (reason === messageFailed) failed.push(queued);
       }
     }
-    const accepted = batch.length - rejected.length - dropped - unsent.size;
+    const accepted = batch.length - rejected.size - dropped - unsent.size;
     this.#takenMessages += accepted;
     for (const queued of failed.filter((message) => this.#isHopeless(message))) {
       unsent.delete(queued);
-      rejected.push({ queued, reason: messageFailed });
+      rejected.set(queued, messageFailed);
     }
-    const counts = { accepted, rejected: rejected.length, dropped, retry: unsent.size };
+    const counts = { accepted, rejected: rejected.size, dropped, retry: unsent.size };
     for (const [result, count] of Object.entries(counts)) {
       if (count > 0) this.#parts.metrics.items.inc({ result }, count);
     }
@@ -322,31 +311,27 @@ export class Uplink {
     return failures.tries >= this.#parts.maxTries;
   }
 
-  /** Into the dead letters; answers what could not be written there, and so must stay in the spool. */
-  async #putAside(rejected: Refused[], requestId?: string): Promise<Map<UplinkMessage, boolean>> {
+  /** Writes to the dead letters. Answers what could not be written there, and so must stay in the spool. */
+  async #putAside(rejected: Map<UplinkMessage, string>, requestId?: string): Promise<Unsent> {
     const [first] = rejected;
     if (first === undefined) return new Map();
     const deadLetteredAt = new Date().toISOString();
     const { spoolId } = this.#parts.spool;
-    const firstTopic = first.queued.item.topic;
-    const about = { messages: rejected.length, firstTopic, firstReason: first.reason, requestId };
+    const [{ item }, firstReason] = first;
+    const about = { messages: rejected.size, firstTopic: item.topic, firstReason, requestId };
     try {
       await this.#parts.deadLetters.add(
-        rejected.map(({ queued, reason }) => {
-          const item: unknown = JSON.parse(queued.json);
-          return { deadLetteredAt, reason, requestId, spoolId, item };
+        Array.from(rejected, ([{ json }, reason]) => {
+          return { deadLetteredAt, reason, requestId, spoolId, item: JSON.parse(json) as unknown };
         }),
       );
     } catch (error) {
       this.progress.trouble = 'dead_letters_unwritable';
       this.#parts.log.error('dead letters cannot be written', { alarm: true, ...about, cause: describeError(error) });
-      return mapAll(
-        rejected.map(({ queued }) => queued),
-        true,
-      );
+      return mapAll([...rejected.keys()], true);
     }
-    for (const { queued } of rejected) this.#finish(queued);
-    this.#parts.metrics.deadLetters.inc(rejected.length);
+    for (const queued of rejected.keys()) this.#finish(queued);
+    this.#parts.metrics.deadLetters.inc(rejected.size);
     this.#parts.log.warn('some messages will never be taken: they are in the dead letters', about);
     return new Map();
   }
@@ -365,11 +350,11 @@ export class Uplink {
     this.#failuresInARow = 0;
   }
 
-  #pause({ cause, requestId, retryAfterMs }: { cause: string; requestId: string | undefined; retryAfterMs: number }) {
+  #pause({ cause, requestId, retryAfterMs }: Cause & { retryAfterMs: number }): void {
     if (this.#isStopped) return;
     this.progress.trouble = 'worker_unavailable';
     // Batches under way fail together: that is one failure.
-    const isFirst = Date.now() >= this.#pausedUntilMs;
+    const isFirst = !this.#isPaused;
     const delayMs = Math.max(retryAfterMs, isFirst ? this.#backOff.nextDelayMs() : 0);
     this.#pausedUntilMs = Math.max(this.#pausedUntilMs, Date.now() + delayMs);
     this.#isBackingOff = retryAfterMs === 0;
@@ -392,8 +377,8 @@ export class Uplink {
   }
 }
 
-function mapAll(messages: UplinkMessage[], backsOff: boolean): Map<UplinkMessage, boolean> {
-  return new Map(messages.map((message) => [message, backsOff]));
+function mapAll<T>(messages: UplinkMessage[], value: T): Map<UplinkMessage, T> {
+  return new Map(messages.map((message) => [message, value]));
 }
 
 /** The next size, after a full batch was answered while all of the window was under way. The times include the way. */
