@@ -5,8 +5,9 @@ import type { OpenedSpool, SpoolDatabase, SpoolItem } from './database.ts';
 
 export type SpoolThreadOptions = { dir: string; bridgeId: string; lockWaitMs: number };
 
-type SpoolMethod = 'commit' | 'read' | 'readThese' | 'close';
-export type SpoolRequest = { method: SpoolMethod; args: unknown[] };
+export type SpoolMethod = 'commit' | 'read' | 'readThese' | 'close';
+export type SpoolArguments = { [M in SpoolMethod]: Parameters<SpoolDatabase[M]> };
+export type SpoolRequest<M extends SpoolMethod> = { method: M; args: SpoolArguments[M] };
 
 /** `value` is what the method returned; the first answer is the opened spool. */
 export type SpoolAnswer = { value: unknown } | { failure: string };
@@ -21,13 +22,14 @@ export class SpoolThread {
     this.#worker.on('message', (answer: SpoolAnswer) => this.#waiting.shift()?.(answer));
   }
 
-  /** @throws Error that says what to do where the database cannot be opened */
+  /** @throws Error that says what to do if the database cannot be opened */
   static async start(options: SpoolThreadOptions): Promise<{ thread: SpoolThread; state: OpenedSpool }> {
     const thread = new SpoolThread(options);
     return { thread, state: (await thread.#next()) as OpenedSpool };
   }
 
-  async read<M extends 'read' | 'readThese'>(method: M, args: Parameters<SpoolDatabase[M]>): Promise<SpoolItem[]> {
+  /** A Buffer loses its prototype between threads: it arrives as a plain Uint8Array. */
+  async read<M extends 'read' | 'readThese'>(method: M, args: SpoolArguments[M]): Promise<SpoolItem[]> {
     const items = await this.call(method, args);
     return items.map((item) => ({ ...item, payload: Buffer.from(item.payload.buffer) }));
   }
@@ -35,10 +37,10 @@ export class SpoolThread {
   /** Rejects when the disk refuses, and then may be asked again. The buffers of `transfer` are gone here afterwards. */
   call<M extends SpoolMethod>(
     method: M,
-    args: Parameters<SpoolDatabase[M]>,
+    args: SpoolArguments[M],
     transfer: ArrayBuffer[] = [],
   ): Promise<ReturnType<SpoolDatabase[M]>> {
-    this.#worker.postMessage({ method, args } satisfies SpoolRequest, transfer);
+    this.#worker.postMessage({ method, args } satisfies SpoolRequest<M>, transfer);
     return this.#next() as Promise<ReturnType<SpoolDatabase[M]>>;
   }
 

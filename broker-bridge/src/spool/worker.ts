@@ -4,7 +4,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { parentPort, workerData } from 'node:worker_threads';
 import { describeError } from '../../../node-service/log.ts';
 import { SpoolDatabase } from './database.ts';
-import type { SpoolAnswer, SpoolRequest, SpoolThreadOptions } from './thread.ts';
+import type { SpoolAnswer, SpoolArguments, SpoolMethod, SpoolRequest, SpoolThreadOptions } from './thread.ts';
 
 const lockRetryMs = 100;
 
@@ -35,10 +35,10 @@ function answer(act: () => unknown): void {
 
 try {
   const database = await openDatabase();
-  const methods: Record<SpoolRequest['method'], (...args: never[]) => unknown> = database;
+  const methods: { [M in SpoolMethod]: (...args: SpoolArguments[M]) => unknown } = database;
   const state = database.readState(bridgeId);
-  port.on('message', ({ method, args }: SpoolRequest) => {
-    answer(() => methods[method](...(args as never[])));
+  port.on('message', <M extends SpoolMethod>({ method, args }: SpoolRequest<M>) => {
+    answer(() => methods[method](...args));
     if (method === 'close') port.close();
   });
   port.postMessage({ value: state } satisfies SpoolAnswer);
