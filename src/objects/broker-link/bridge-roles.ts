@@ -8,6 +8,7 @@ export type BridgeState = {
   openedAtMs: number;
   /** When it got its role, or its connection to the broker last changed. */
   changedAtMs: number;
+  /** Its last ping; before the first one, the opening of its socket. */
   lastSeenAtMs: number;
 };
 
@@ -46,6 +47,7 @@ export function conflictWith(
   return lasting.some((other) => other.sessionDigest !== sessionDigest) ? 'other_session' : undefined;
 }
 
+/** The standby that has been one for longest. */
 export function successorAmong<Bridge extends BridgeState>(bridges: Bridge[], nowMs: number): Bridge | undefined {
   return bridges
     .filter((bridge) => bridge.role === 'standby' && !isInactive(bridge, nowMs))

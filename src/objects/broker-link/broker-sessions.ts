@@ -1,5 +1,5 @@
-// What the bridges' own sessions say of the broker: one that it had and has no more means that it has forgotten all
-// sessions, those of devices too. Pure; storage is broker-link.ts's.
+// What the bridges' own sessions say of the broker: if it has lost one of them, it has forgotten all sessions, those of
+// devices included. Pure; storage is broker-link.ts's.
 import type { BrokerSession } from '../../protocol/bridge.ts';
 
 /** The last connection to the broker under each session name, newest last, and when it was reported. */
@@ -7,7 +7,7 @@ export type KnownSessions = readonly (readonly [name: string, connectionId: stri
 
 /** Devices are gone through in the order of their rows, again and again. */
 export type Reconciliation = {
-  /** What the broker reported before that is in doubt; null where nothing is. */
+  /** What the broker reported before that is in doubt; null if nothing is. */
   forgottenBeforeMs: number | null;
   afterId: number;
 };
@@ -16,7 +16,7 @@ export const firstReconciliation: Reconciliation = { forgottenBeforeMs: null, af
 
 const maxSessions = 8;
 
-/** undefined where the connection is known already: a bridge tells of it again after its link was lost. */
+/** undefined for a connection that was noted before: a bridge reports it again after its link was lost. */
 export function noteSession(
   known: KnownSessions,
   { name, connectionId, isPresent, readUntilMsAgo }: BrokerSession,

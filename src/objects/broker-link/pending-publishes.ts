@@ -1,11 +1,12 @@
-// Publishes whose callers wait for a bridge's answer. In memory only; never sends one after its expiry, nor a second time
-// where the first may have reached the broker.
+// Publishes whose callers wait for a bridge's answer. In memory only. Sends no publish after its expiry, and none a second
+// time if the first may have reached the broker.
 import type { PublishFailure, PublishOutcome } from '../../domain/publish-outcome.ts';
 import type { PublishFrame } from '../../protocol/bridge.ts';
 
 export type PublishRequest = Pick<PublishFrame, 'topic' | 'payload' | 'expiresAtMs'> &
   Partial<Pick<PublishFrame, 'messageExpirySeconds' | 'reply'>>;
 
+/** The active bridge while it is connected to its broker. */
 export type Recipient = { instanceId: string; send: (frame: PublishFrame) => void };
 
 type Pending = {
@@ -41,7 +42,7 @@ export class PendingPublishes {
     send(pending, recipient);
     // The caller's request keeps the object awake anyway, so that this timer prevents no hibernation.
     const timer = setTimeout(() => {
-      // One that no bridge had is certainly not published; one without an answer may be.
+      // A publish that no bridge had has certainly not happened; after a timeout it may have.
       resolve({ ok: false, reason: pending.sentTo === null ? 'no_bridge' : 'timeout' });
     }, lifeMs + answerGraceMs);
     try {
@@ -69,6 +70,10 @@ export class PendingPublishes {
     );
   }
 
+  /**
+   * The bridge has not passed it to the broker, so any bridge may have it next.
+   * @returns false if this instance does not have it
+   */
   takeBack(id: string, instanceId: string): boolean {
     const pending = this.#pending.get(id);
     if (pending?.sentTo !== instanceId) return false;
@@ -76,10 +81,12 @@ export class PendingPublishes {
     return true;
   }
 
+  /** To send an instance all that it has once more: it answers from memory for what it has published. */
   takeBackAll(instanceId: string): void {
     for (const pending of this.#pending.values()) if (pending.sentTo === instanceId) pending.sentTo = null;
   }
 
+  /** Another bridge is active now. What the former one has is not sent again: it may have been published. */
   giveUpAllBut(instanceId: string): void {
     for (const { sentTo, resolve } of this.#pending.values()) {
       if (sentTo !== null && sentTo !== instanceId) resolve({ ok: false, reason: 'bridge_lost' });
