@@ -197,8 +197,7 @@ export class WorkerSide extends LoopbackServer {
         const role = this.assignRole(bridgeId);
         const { instanceId, brokerConnected: isBrokerConnected } = frame;
         this.bridges.set(bridgeId, { socket: link, instanceId, role, isBrokerConnected, pings: 0 });
-        const resumes = role === 'active' && this.#noteActive(instanceId);
-        this.send(bridgeId, { type: 'welcome', nowMs: Date.now(), role, resumes });
+        this.setRole(bridgeId, role);
       } else if (frame.type === 'broker' && bridgeId !== null) {
         const bridge = this.bridges.get(bridgeId);
         if (bridge?.socket === link) bridge.isBrokerConnected = frame.connected;

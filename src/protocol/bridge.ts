@@ -31,18 +31,21 @@ export const uplinkFilters = [
   '/sys/+/+/status',
 ] as const;
 
+/** A new spool needs a new name, because `seq` starts again with it. */
 const spoolIdSchema = z.string().regex(/^[A-Za-z0-9._-]{1,80}$/);
 
 /** `seq`: the spool's number, the same at every retry. `receivedAtMs`: the bridge's clock. */
 export const uplinkItemSchema = z.object({
   seq: z.int().positive(),
   topic: z.string().max(1024),
-  /** The payload as text where it is valid UTF-8, else base64 in `payloadBase64`. */
+  /** The payload as text if it is valid UTF-8, else base64 in `payloadBase64`. */
   payload: z.string().optional(),
   payloadBase64: z.string().optional(),
   /** MQTT DUP as the broker sent it: this delivery may be a repetition of an earlier one. */
   dup: z.literal(true).optional(),
+  /** With `dup`: the `seq` of the same delivery (topic, payload, packet id, session) in this spool. */
   redeliveryOf: z.int().positive().optional(),
+  /** With `dup`: no other bridge read from the broker session. Without `redeliveryOf` the message is then new. */
   soleReader: z.literal(true).optional(),
   retain: z.boolean().optional(),
   receivedAtMs: z.int().nonnegative(),
@@ -53,14 +56,19 @@ export type UplinkItem = z.infer<typeof uplinkItemSchema>;
 export const uplinkBatchSchema = z.object({
   spoolId: spoolIdSchema,
   sentAtMs: z.int().nonnegative(),
-  /** Messages dropped because their device sends too many, since the last count. At most one count a minute. */
+  /**
+   * Messages dropped because their device sends too many, since its last count: one count a minute for a device at most.
+   * Absent from a batch without counts, as nearly all are.
+   */
   dropped: z
     .array(z.object({ topic: z.string().max(1024), count: z.int().positive() }))
     .max(maxDroppedCounts)
     .optional(),
   items: z.array(z.unknown()).min(1).max(maxBatchItems),
 });
+export type UplinkBatch = z.infer<typeof uplinkBatchSchema>;
 
+/** A reason of `rejected`: the device sends too many. The bridge forgets such a message, without a dead letter. */
 export const droppedReason = 'too_many_messages';
 
 /** `accepted`: in effect. `rejected`: never will be. `retry`: send it and later items of the device again. */
@@ -130,11 +138,12 @@ export const bridgeFrameSchema = z.discriminatedUnion('type', [
   z.object({ type: z.literal('broker'), connected: z.boolean(), session: brokerSessionSchema.optional() }),
   /** The bridge's uplink stands still, by the bridge's clock, or moves again; before the first such frame it moves. */
   z.object({ type: z.literal('uplink'), stall: stallSchema.nullable() }),
-  /** Outcome of a publish. `hasSubscribers` is false where MQTT 5 reason 16 said so, null where the broker did not say. */
+  /** Outcome of a publish. `hasSubscribers` is false after reason 16 of MQTT 5, null if the broker did not say. */
   z.object({
     type: z.literal('published'),
     id: z.string(),
     hasSubscribers: z.boolean().nullable(),
+    /** The message that a publish with `reply` waited for. Absent if none came in time. */
     reply: z.string().max(maxReplyLength).optional(),
   }),
   /**
@@ -150,16 +159,9 @@ export const bridgeFrameSchema = z.discriminatedUnion('type', [
 export type BridgeFrame = z.infer<typeof bridgeFrameSchema>;
 export type NotPublishedReason = Extract<BridgeFrame, { type: 'not-published' }>['reason'];
 
-/** `nowMs`: the Worker's clock. `resumes`: no other bridge was active since this instance was. */
-const roleFields = {
-  nowMs: z.int(),
-  role: z.enum(['active', 'standby']),
-  resumes: z.boolean(),
-};
-
 export const workerFrameSchema = z.discriminatedUnion('type', [
-  z.object({ type: z.literal('welcome'), ...roleFields }),
-  z.object({ type: z.literal('role'), ...roleFields }),
+  /** Answers `hello` and tells each change. `nowMs`: the Worker's clock. `resumes`: no other instance was active meanwhile. */
+  z.object({ type: z.literal('role'), nowMs: z.int(), role: z.enum(['active', 'standby']), resumes: z.boolean() }),
   /**
    * Publish at QoS 1, never retained, not after `expiresAtMs`. `messageExpirySeconds` is MQTT 5's, for the broker,
    * counted from this frame on.

@@ -22,6 +22,7 @@ type LinkOptions = {
   workerUrl: string;
   secret: string;
   bridgeId: string;
+  /** New at each start: a new process does not know what the former one has published. */
   instanceId: string;
   spoolId: string;
   /** Digest of the MQTT client id. Other bridges of the system must have the same. */
@@ -31,7 +32,7 @@ type LinkOptions = {
   /** `resumes`: no other bridge was active since this process was. */
   onRole: (role: Role, resumes: boolean) => void;
   onPublish: (frame: PublishFrame) => void;
-  /** Connected means that the Worker has sent `welcome`. `lastFrameAtMs`: when it sent anything before a loss. */
+  /** Connected means that the Worker has answered `hello`. `lastFrameAtMs`: when it sent anything before a loss. */
   onConnectedChange: (isConnected: boolean, lastFrameAtMs: number) => void;
   onRetry: () => void;
   onReplaced: () => void;
@@ -104,6 +105,7 @@ export class WorkerLink {
     return this.#clock.nowMs(Date.now());
   }
 
+  /** The fastest ping of this connection so far; null before the first answer. */
   get roundTripMs(): number | null {
     return this.#clock.roundTripMs;
   }

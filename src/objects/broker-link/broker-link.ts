@@ -1,4 +1,4 @@
-// Where bridges dial in: hands publishes to the active one and promotes a standby when that is gone or has no broker.
+// The bridges' link: hands publishes to the active one and promotes a standby when that is gone or has no broker.
 // Keeps which instance was active last and which sessions the broker had. bridge-roles.ts decides on roles, broker-sessions.ts
 // what a session says; bridge-sockets.ts holds the sockets.
 import { DurableObject } from 'cloudflare:workers';
@@ -26,6 +26,7 @@ type RoleCause = 'hello' | 'predecessor_gone' | 'broker_unreachable';
 export type LinkHealth = {
   bridgeConnected: boolean;
   brokerConnected: boolean;
+  /** The longest stall among the bridges. */
   stall: { reason: StallReason; seconds: number } | null;
 };
 
@@ -161,11 +162,8 @@ export class BrokerLink extends DurableObject<Env> {
     }
     const active = this.#active();
     const role = active === undefined || active.socket === socket ? 'active' : 'standby';
-    const nowMs = Date.now();
-    changeAttachment(socket, { ...identity, isBrokerConnected, role, changedAtMs: nowMs });
-    logRole(bridgeId, role, 'hello');
-    const resumes = role === 'active' && this.#recordActive(instanceId);
-    sendFrame(socket, { type: 'welcome', nowMs, role, resumes });
+    changeAttachment(socket, { ...identity, isBrokerConnected });
+    setRole(socket, role, 'hello', role === 'active' && this.#recordActive(instanceId));
     // The instance lost its link only: it answers what it has published from memory, and publishes what it never got.
     if (wasActive) this.#publishes.takeBackAll(instanceId);
     await this.#planCheck();
@@ -191,16 +189,12 @@ export class BrokerLink extends DurableObject<Env> {
     if (successor !== undefined) this.#promote(successor, 'predecessor_gone');
   }
 
-  #promote({ socket, bridgeId, instanceId }: Bridge, cause: RoleCause): void {
-    const nowMs = Date.now();
-    changeAttachment(socket, { role: 'active', changedAtMs: nowMs });
-    logRole(bridgeId, 'active', cause);
-    const resumes = this.#recordActive(instanceId);
-    sendFrame(socket, { type: 'role', nowMs, role: 'active', resumes });
+  #promote({ socket, instanceId }: Bridge, cause: RoleCause): void {
+    setRole(socket, 'active', cause, this.#recordActive(instanceId));
     this.#publishes.sendWaiting(this.#recipient());
   }
 
-  /** True where no other instance was active since this one was. */
+  /** True if no other instance was active since this one was. */
   #recordActive(instanceId: string): boolean {
     this.#publishes.giveUpAllBut(instanceId);
     const { kv } = this.ctx.storage;
@@ -215,9 +209,7 @@ export class BrokerLink extends DurableObject<Env> {
     if (active === undefined || !mustMakeWay(active, nowMs)) return;
     const successor = successorAmong(this.#bridges(), nowMs);
     if (successor === undefined) return;
-    changeAttachment(active.socket, { role: 'standby', changedAtMs: nowMs });
-    logRole(active.bridgeId, 'standby', 'broker_unreachable');
-    sendFrame(active.socket, { type: 'role', nowMs, role: 'standby', resumes: false });
+    setRole(active.socket, 'standby', 'broker_unreachable', false);
     this.#promote(successor, 'broker_unreachable');
   }
 
@@ -256,6 +248,9 @@ export class BrokerLink extends DurableObject<Env> {
   }
 }
 
-function logRole(bridgeId: string | null, role: 'active' | 'standby', cause: RoleCause): void {
-  log('info', 'bridge role', { bridgeId, role, cause });
+function setRole(socket: WebSocket, role: 'active' | 'standby', cause: RoleCause, resumes: boolean): void {
+  const nowMs = Date.now();
+  changeAttachment(socket, { role, changedAtMs: nowMs });
+  log('info', 'bridge role', { bridgeId: readAttachment(socket).bridgeId, role, cause });
+  sendFrame(socket, { type: 'role', nowMs, role, resumes });
 }

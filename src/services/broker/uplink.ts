@@ -7,16 +7,9 @@ import { objectAnswerMs, within } from '../../objects/calls/within.ts';
 import { RefusedError, type ObjectFailure } from '../../domain/refusal.ts';
 import { messagingName, parseTopic, type DeviceIdentity } from '../../domain/topics.ts';
 import { log } from '../../log.ts';
-import { droppedReason, maxBatchDevices, messageFailed } from '../../protocol/bridge.ts';
+import { droppedReason, maxBatchDevices, messageFailed, type UplinkBatch } from '../../protocol/bridge.ts';
 import type { ServiceContext } from '../../context.ts';
 import { readItem } from './uplink-item.ts';
-
-type Batch = {
-  spoolId: string;
-  sentAtMs: number;
-  items: unknown[];
-  dropped?: { topic: string; count: number }[] | undefined;
-};
 
 type ItemResult = { seq: number } & (
   | { result: 'accepted' }
@@ -41,7 +34,7 @@ type Taken = { results: [index: number, result: ItemResult][]; deliveries: Relay
 /** @returns the results in the order of the items */
 export async function takeBatch(
   { env }: ServiceContext,
-  batch: Batch,
+  batch: UplinkBatch,
   answerWithinMs = objectAnswerMs,
 ): Promise<ItemResult[]> {
   const results: ItemResult[] = [];

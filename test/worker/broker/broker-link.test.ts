@@ -48,7 +48,7 @@ describe('dialling in', () => {
     const before = Date.now();
     const { welcome } = await dialIn('one');
     expect(welcome).toEqual({
-      type: 'welcome',
+      type: 'role',
       role: 'active',
       nowMs: expect.any(Number) as number,
       resumes: false,
@@ -65,10 +65,7 @@ describe('dialling in', () => {
 
   it('keeps the role of a bridge that says hello twice', async () => {
     const { bridge } = await dialIn('one');
-    expect(await bridge.ask(helloOf('one'))).toMatchObject({
-      type: 'welcome',
-      role: 'active',
-    });
+    expect(await bridge.ask(helloOf('one'))).toMatchObject({ type: 'role', role: 'active' });
   });
 
   it.each([
@@ -89,7 +86,7 @@ describe('dialling in', () => {
 
   it.each([
     ['text that is not JSON', 'hello'],
-    ['a frame of an unknown type', { type: 'welcome' }],
+    ['a frame of an unknown type', { type: 'role' }],
     ['a hello with an unusable name', helloOf('a b')],
     ['bytes', new ArrayBuffer(3)],
   ])('closes on %s', async (_, frame) => {
