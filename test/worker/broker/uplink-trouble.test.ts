@@ -9,7 +9,7 @@ import { topicOf, type DeviceIdentity } from '../../../src/domain/topics.ts';
 import { messageFailed } from '../../../src/protocol/bridge.ts';
 import { createContext } from '../../../src/context.ts';
 import { takeBatch } from '../../../src/services/broker/uplink.ts';
-import { provisionDevice, sessionOf } from '../rig/provision.ts';
+import { provisionDevice, sessionOf, requestSubscription } from '../rig/provision.ts';
 
 type Session = ReturnType<typeof sessionOf>;
 type Ingest = (...call: Parameters<Session['ingest']>) => Promise<unknown>;
@@ -97,13 +97,7 @@ describe('a device whose object hangs', () => {
 describe('a relay shard that hangs', () => {
   it('holds up no answer', async () => {
     const device = await provisionDevice();
-    await sessionOf(device.deviceId).decide({
-      kind: 'subscription_requested',
-      actor: inPerson(1),
-      productKey: 'switch',
-      shard: 'relay-0',
-      filter: topicOf(device, 'thing/event/property/post'),
-    });
+    await requestSubscription(device, 'relay-0', topicOf(device, 'thing/event/property/post'));
     const push = vi.fn(() => new Promise(() => undefined));
     const items = [itemOf(device, 'up')];
     expect(await take(override({ RELAY_GATEWAY: () => ({ push }) }), items, 100)).toMatchObject([

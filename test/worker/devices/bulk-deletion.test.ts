@@ -4,7 +4,7 @@ import { env } from 'cloudflare:workers';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { createApp } from '../../../src/app.ts';
 import { call, createUser, type Answer, type TestUser } from '../rig/clients/client.ts';
-import { sessionOf } from '../rig/provision.ts';
+import { reportConnected } from '../rig/provision.ts';
 import { insertRecords } from '../rig/records.ts';
 
 type Deleted = { deleted: number; failed: number; remaining: number };
@@ -47,10 +47,7 @@ describe('DELETE /products/:productKey/devices', () => {
 
   it('takes those of the filter alone', async () => {
     const [connected, other] = [await activate('SN-1'), await activate('SN-2')];
-    await sessionOf(connected).decide({
-      kind: 'connection_reported',
-      report: { kind: 'connected', sessionStartedAtMs: Date.now() },
-    });
+    await reportConnected({ deviceId: connected });
     await expect.poll(() => listIds('status=online')).toEqual([connected]);
     // Records of 2023.
     await insertRecords({ ownerId: owner.userId, productKey, count: 5 });

@@ -10,7 +10,7 @@ import { createContext } from '../../../src/context.ts';
 import { disconnectClient } from '../../../src/services/broker/provisioner-emqx.ts';
 import { bringUp, TestBridge } from '../rig/clients/bridge.ts';
 import { call, createUser, type Answer, type TestUser } from '../rig/clients/client.ts';
-import { sessionOf } from '../rig/provision.ts';
+import { reportConnected as connect, reportDisconnected, sessionOf } from '../rig/provision.ts';
 import { openSocket, type TestSocket } from '../rig/clients/socket.ts';
 import { wireErrorOf } from '../../../src/domain/refusal.ts';
 
@@ -46,11 +46,6 @@ const replace = ({ deviceId }: Device, user = owner): Promise<Answer<{ deviceId:
   call('POST', `/devices/${deviceId}/credentials`, { token: user.token });
 const read = async <T = View>({ deviceId }: Device, path = '') =>
   (await call<T>('GET', `/devices/${deviceId}${path}`, { token: owner.token })).data;
-const connect = ({ deviceId }: Device) =>
-  sessionOf(deviceId).decide({
-    kind: 'connection_reported',
-    report: { kind: 'connected', sessionStartedAtMs: Date.now() },
-  });
 
 async function logIn({ productKey, deviceId, mqtt }: Device, password = mqtt.password): Promise<string> {
   const passwordDigest = await digestOf(password);
@@ -157,8 +152,7 @@ describe('a disabled device', () => {
     const device = await activate();
     await connect(device);
     await change(device, { disabled: true });
-    const end = { sessionStartedAtMs: null, endedAtMs: Date.now(), reason: 'kicked' };
-    await sessionOf(device.deviceId).decide({ kind: 'connection_reported', report: { kind: 'disconnected', ...end } });
+    await reportDisconnected(device, null, 'kicked');
     await connect(device);
     await bringUp(device, { action: status, payload: { status: 'online' } });
     await evictDurableObject(sessionOf(device.deviceId));

@@ -3,7 +3,7 @@
 import { env } from 'cloudflare:workers';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { call, createUser, type TestUser } from '../rig/clients/client.ts';
-import { sessionOf } from '../rig/provision.ts';
+import { reportConnected } from '../rig/provision.ts';
 import { RecordedDatabase } from '../rig/recorded-database.ts';
 import { insertRecords } from '../rig/records.ts';
 
@@ -51,8 +51,7 @@ describe('the total of a list', () => {
     for (const key of keys) for (const serial of ['1', '2', '3', '1']) ids.push(await activate(key, serial));
     expect((await list(owner, '')).total).toBe(6);
     await expectTrueTotals();
-    const sessionStartedAtMs = Date.now();
-    await sessionOf(ids[0]!).decide({ kind: 'connection_reported', report: { kind: 'connected', sessionStartedAtMs } });
+    await reportConnected({ deviceId: ids[0]! });
     await expect.poll(async () => (await list(owner, 'status=1')).total).toBe(1);
     await expectTrueTotals();
     const disable = (disabled: boolean) =>

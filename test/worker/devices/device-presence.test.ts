@@ -7,7 +7,7 @@ import { writeProjections } from '../../../src/db/devices/devices.ts';
 import { topicActions } from '../../../src/protocol/mqtt.ts';
 import { bringUp, TestBridge, type Said } from '../rig/clients/bridge.ts';
 import { call, createUser, type TestUser } from '../rig/clients/client.ts';
-import { sessionOf } from '../rig/provision.ts';
+import { reportConnected as connect, reportDisconnected as disconnect, sessionOf } from '../rig/provision.ts';
 import { openSocket } from '../rig/clients/socket.ts';
 
 const { propertyPost, status } = topicActions;
@@ -36,14 +36,6 @@ async function activate(offlineGraceSeconds = 5): Promise<Device> {
   });
   return { productKey, deviceId: data.deviceId };
 }
-
-const connect = ({ deviceId }: Device, sessionStartedAtMs = Date.now()) =>
-  sessionOf(deviceId).decide({ kind: 'connection_reported', report: { kind: 'connected', sessionStartedAtMs } });
-const disconnect = ({ deviceId }: Device, sessionStartedAtMs: number | null = null, reason = 'tcp_closed') =>
-  sessionOf(deviceId).decide({
-    kind: 'connection_reported',
-    report: { kind: 'disconnected', sessionStartedAtMs, endedAtMs: Date.now(), reason },
-  });
 
 async function read<T>({ deviceId }: Device, path: string): Promise<T> {
   const answer = await call<T>('GET', `/devices/${deviceId}${path}`, { token: owner.token });

@@ -7,12 +7,19 @@ import { topicActions, type TopicAction } from '../../../src/protocol/mqtt.ts';
 import type { InboundMessage } from '../../../src/domain/device/messages/inbox.ts';
 import { TestBridge } from '../rig/clients/bridge.ts';
 import { rowsWritten, untilSettled } from '../rig/device-rows.ts';
-import { ingest, provisionDevice, sessionOf, type TestDevice } from '../rig/provision.ts';
+import {
+  ingest,
+  provisionDevice,
+  reportConnected,
+  requestSubscription,
+  sessionOf,
+  type TestDevice,
+} from '../rig/provision.ts';
 import { RefusedError } from '../../../src/domain/refusal.ts';
 
 const { propertyPost, status } = topicActions;
 
-type Message = Partial<{ spoolId: string; seq: number; isDup: boolean; isRetained: boolean; receivedAtMs: number }>;
+const notFound = { ok: false, refusal: { kind: 'not_found', what: 'device' } };
 
 // Without a bridge, announcements would wait for one, and sleep for them.
 let bridge: TestBridge;
@@ -29,33 +36,23 @@ const trigger = {
 };
 
 let lastSeq = 0;
-async function say(device: TestDevice, action: TopicAction, payload: unknown, more: Message = {}) {
-  const { spoolId = 'spool', ...fields } = more;
-  const [result] = await ingest(sessionOf(device.deviceId), device.productKey, spoolId, [
-    {
-      seq: ++lastSeq,
-      action,
-      payload: typeof payload === 'string' ? payload : JSON.stringify(payload),
-      isDup: false,
-      isRetained: false,
-      receivedAtMs: Date.now(),
-      ...fields,
-    },
-  ]);
+const messageOf = (action: TopicAction, payload: object, fields: Partial<InboundMessage> = {}): InboundMessage => ({
+  ...{ seq: ++lastSeq, action, payload: JSON.stringify(payload), receivedAtMs: Date.now() },
+  ...{ isDup: false, isSoleReader: false, isRetained: false, ...fields },
+});
+
+async function say({ deviceId, productKey }: TestDevice, ...message: Parameters<typeof messageOf>) {
+  const [result] = await ingest(sessionOf(deviceId), productKey, 'spool', [messageOf(...message)]);
   return result!;
 }
 
-const report = (device: TestDevice, properties: object, more?: Message) =>
+const report = (device: TestDevice, properties: object, more?: Partial<InboundMessage>) =>
   say(device, propertyPost, { params: properties }, more);
 
 async function statusOf({ deviceId }: TestDevice) {
   const outcome = await sessionOf(deviceId).status(inPerson(1));
   if (!outcome.ok) throw new RefusedError(outcome.refusal);
   return outcome.value;
-}
-
-async function connect({ deviceId }: TestDevice, sessionStartedAtMs = Date.now()): Promise<void> {
-  await sessionOf(deviceId).decide({ kind: 'connection_reported', report: { kind: 'connected', sessionStartedAtMs } });
 }
 
 async function tablesOf(deviceId: string): Promise<string[]> {
@@ -71,49 +68,24 @@ async function tablesOf(deviceId: string): Promise<string[]> {
 
 describe('an object that was never provisioned', () => {
   it('answers device_not_found to everything and writes nothing', async () => {
-    const deviceId = 'dev_00000000';
-    const session = sessionOf(deviceId);
-    const passwordDigest = await digestOf('guess');
-    expect(await session.authenticate({ productKey: 'switch', passwordDigest })).toMatchObject({
-      refusal: { kind: 'not_found', what: 'device' },
-    });
-    expect(await session.authenticate({ productKey: 'switch', passwordDigest, relayShard: 'relay-0' })).toMatchObject({
-      refusal: { kind: 'not_found', what: 'device' },
-    });
-    expect(await session.status(inPerson(1))).toMatchObject({ refusal: { kind: 'not_found', what: 'device' } });
-    expect(await session.command(inPerson(1), trigger)).toMatchObject({
-      refusal: { kind: 'not_found', what: 'device' },
-    });
-    expect(
-      await session.decide({
-        kind: 'subscription_requested',
-        actor: inPerson(1),
-        productKey: 'switch',
-        shard: 'relay-0',
-        filter: '#',
-      }),
-    ).toMatchObject({
-      refusal: { kind: 'not_found', what: 'device' },
-    });
-    const results = await ingest(session, 'switch', 'spool', [
-      {
-        seq: 1,
-        action: status,
-        payload: '{"status":"online"}',
-        isDup: false,
-        isSoleReader: false,
-        isRetained: false,
-        receivedAtMs: 0,
-      },
-    ]);
+    const device = { deviceId: 'dev_00000000', productKey: 'switch' };
+    const session = sessionOf(device.deviceId);
+    const login = { productKey: 'switch', passwordDigest: await digestOf('guess') };
+    for (const outcome of [
+      await session.authenticate(login),
+      await session.authenticate({ ...login, relayShard: 'relay-0' }),
+      await session.status(inPerson(1)),
+      await session.command(inPerson(1), trigger),
+      await requestSubscription(device, 'relay-0'),
+    ]) {
+      expect(outcome).toMatchObject(notFound);
+    }
+    const results = await ingest(session, 'switch', 'spool', [messageOf(status, { status: 'online' })]);
     expect(results).toEqual([{ result: 'rejected', reason: 'device_not_found' }]);
-    await session.decide({
-      kind: 'connection_reported',
-      report: { kind: 'connected', sessionStartedAtMs: Date.now() },
-    });
+    await reportConnected(device);
     await session.decide({ kind: 'subscription_ended', shard: 'relay-0', registrationId: 1 });
     await session.decide({ kind: 'deleted' });
-    expect(await tablesOf(deviceId)).toEqual([]);
+    expect(await tablesOf(device.deviceId)).toEqual([]);
     expect(await runInDurableObject(session, (_, { storage }) => storage.getAlarm())).toBeNull();
   });
 });
@@ -124,39 +96,22 @@ describe('a session', () => {
     const session = sessionOf(device.deviceId);
     const passwordDigest = await digestOf(device.password);
     expect(await session.authenticate({ productKey: 'lamp', passwordDigest })).toMatchObject({ ok: true });
-    expect(await session.authenticate({ productKey: 'Lamp', passwordDigest })).toMatchObject({
-      refusal: { kind: 'not_found', what: 'device' },
-    });
+    expect(await session.authenticate({ productKey: 'Lamp', passwordDigest })).toMatchObject(notFound);
     const wrong = await digestOf(`${device.password}x`);
     expect(await session.authenticate({ productKey: 'lamp', passwordDigest: wrong })).toMatchObject({
       refusal: { kind: 'credential_refused', problem: 'wrong' },
     });
     expect(await session.status(inPerson(8))).toMatchObject({ refusal: { kind: 'not_owner' } });
     expect(await session.command(inPerson(8), trigger)).toMatchObject({ refusal: { kind: 'not_owner' } });
-    expect(
-      await session.decide({
-        kind: 'subscription_requested',
-        actor: inPerson(8),
-        productKey: 'lamp',
-        shard: 'relay-0',
-        filter: '#',
-      }),
-    ).toMatchObject({
-      refusal: { kind: 'not_owner' },
-    });
+    const subscription = await requestSubscription(device, 'relay-0', '#', 8);
+    expect(subscription).toMatchObject({ refusal: { kind: 'not_owner' } });
   });
 
   it('keeps credentials, properties, presence and listeners over sleep', async () => {
     const device = await provisionDevice();
-    await connect(device);
+    await reportConnected(device);
     await report(device, { position: 'middle', angle: 90 });
-    await sessionOf(device.deviceId).decide({
-      kind: 'subscription_requested',
-      actor: inPerson(1),
-      productKey: device.productKey,
-      shard: 'relay-3',
-      filter: '#',
-    });
+    await requestSubscription(device, 'relay-3');
     const before = await statusOf(device);
     await evictDurableObject(sessionOf(device.deviceId));
     expect(await statusOf(device)).toEqual({ ...before, lastOnlineAt: expect.any(String) as string });
@@ -172,13 +127,7 @@ describe('a session', () => {
     const session = sessionOf(device.deviceId);
     const own = `/sys/${device.productKey}/${device.deviceId}`;
     const heard = async (filter: string) => {
-      await session.decide({
-        kind: 'subscription_requested',
-        actor: inPerson(1),
-        productKey: device.productKey,
-        shard: 'relay-3',
-        filter,
-      });
+      await requestSubscription(device, 'relay-3', filter);
       const { subscriptions: listeners } = await session.ingest(device.productKey, 'spool', []);
       return listeners.map(({ ignoresCommands }) => ignoresCommands);
     };
@@ -207,18 +156,10 @@ describe('a session', () => {
 describe('rows', () => {
   it('are one for a batch of many changes', async () => {
     const device = await provisionDevice();
-    await connect(device);
+    await reportConnected(device);
     await untilSettled(device.deviceId);
     const before = await rowsWritten(device.deviceId);
-    const messages = Array.from({ length: 100 }, (_, number): InboundMessage => ({
-      seq: ++lastSeq,
-      action: propertyPost,
-      payload: `{"angle":${number}}`,
-      isDup: false,
-      isSoleReader: false,
-      isRetained: false,
-      receivedAtMs: Date.now(),
-    }));
+    const messages = Array.from({ length: 100 }, (_, angle) => messageOf(propertyPost, { angle }));
     await ingest(sessionOf(device.deviceId), device.productKey, 'spool', messages);
     expect(await rowsWritten(device.deviceId)).toBe(before + 1);
   });
@@ -254,10 +195,10 @@ describe('a deleted device', () => {
       secretDigest: 'x',
       passwordDigest: 'x',
     };
-    expect(await session.provision(again)).toMatchObject({ ok: false, refusal: { kind: 'not_found', what: 'device' } });
+    expect(await session.provision(again)).toMatchObject(notFound);
     await evictDurableObject(session);
-    expect(await session.provision(again)).toMatchObject({ ok: false, refusal: { kind: 'not_found', what: 'device' } });
-    expect(await session.status(inPerson(1))).toMatchObject({ refusal: { kind: 'not_found', what: 'device' } });
+    expect(await session.provision(again)).toMatchObject(notFound);
+    expect(await session.status(inPerson(1))).toMatchObject(notFound);
   });
 
   it('is forgotten altogether after a while', async () => {
@@ -280,15 +221,8 @@ describe('storage', () => {
          BEGIN SELECT RAISE(ABORT, 'no room'); END`,
       );
     });
-    const messages = ['down', 'middle', 'up'].map((position): InboundMessage => ({
-      seq: ++lastSeq,
-      action: propertyPost,
-      payload: JSON.stringify({ params: { position } }),
-      isDup: false,
-      isSoleReader: false,
-      isRetained: false,
-      receivedAtMs: Date.now(),
-    }));
+    const positions = ['down', 'middle', 'up'];
+    const messages = positions.map((position) => messageOf(propertyPost, { params: { position } }));
     const results = await ingest(session, device.productKey, 'spool', messages);
     expect(results).toEqual([
       { result: 'accepted' },
@@ -304,7 +238,7 @@ describe('storage', () => {
 
   it('of an earlier version is read with what is new at its initial value', async () => {
     const device = await provisionDevice();
-    await connect(device);
+    await reportConnected(device);
     await runInDurableObject(sessionOf(device.deviceId), (_, { storage }) => {
       const { json } = storage.sql.exec<{ json: string }>("SELECT json FROM slice WHERE name = 'activity'").one();
       type Row = { presence: { connection: Record<string, unknown> }; properties: unknown; subscriptions: unknown };

@@ -3,14 +3,13 @@
 import { createExecutionContext } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { describe, expect, it } from 'vitest';
-import { inPerson } from '../../../src/domain/access.ts';
 import { createApp } from '../../../src/app.ts';
 import { readConfig } from '../../../src/config.ts';
 import { createMessagingPassword, isCertified } from '../../../src/crypto/messaging-password.ts';
 import { createId, createSecret } from '../../../src/crypto/secrets.ts';
 import { RelayAuthentication } from '../../../src/objects/relay/authentication.ts';
 import { hookSecret } from '../rig/clients/hooks.ts';
-import { provisionDevice, sessionOf } from '../rig/provision.ts';
+import { provisionDevice, replacePassword } from '../rig/provision.ts';
 
 const app = createApp();
 const device = { productKey: 'switch', deviceId: 'dev_01abcdef' };
@@ -151,12 +150,7 @@ describe('without a right code', () => {
   it('an issued password still has to be valid', async () => {
     const known = await provisionDevice();
     const ways = waysIn();
-    await sessionOf(known.deviceId).decide({
-      kind: 'credentials_replaced',
-      actor: inPerson(1),
-      passwordDigest: 'digest-of-another',
-      address: null,
-    });
+    await replacePassword(known);
     expect(await ways.hook(known.name, known.password)).toBe('invalid_password');
     const issued = await createMessagingPassword(readConfig(env).messagingSecrets, known);
     expect(await ways.hook(known.name, issued)).toBe('invalid_password');

@@ -16,7 +16,7 @@ import {
   subscribePacket,
   type Level,
 } from '../rig/clients/direct.ts';
-import { provisionDevice, sessionOf, type TestDevice } from '../rig/provision.ts';
+import { provisionDevice, sessionOf, replacePassword, type TestDevice } from '../rig/provision.ts';
 import { listenAs } from '../rig/clients/relay.ts';
 
 const { propertyPost, status } = topicActions;
@@ -209,13 +209,7 @@ describe('a session ends at once', () => {
     ],
     [
       'with new credentials',
-      async ({ deviceId }) =>
-        sessionOf(deviceId).decide({
-          kind: 'credentials_replaced',
-          actor: owner,
-          passwordDigest: await digestOf('tk_new'),
-          address: null,
-        }),
+      async ({ deviceId }) => replacePassword({ deviceId }, await digestOf('tk_new')),
       ['offline revoked', 'online connected'],
     ],
   ])('%s, and the old password does not open another', async (_, change, events) => {

@@ -40,6 +40,18 @@ async function endOf(client: DirectClient, level: Level) {
   return { reason, code, unread: client.unread.length };
 }
 
+/** A connection to a device that exists, on which nothing was sent. */
+async function open(): Promise<{ device: TestDevice; client: DirectClient }> {
+  const device = await provisionDevice();
+  return { device, client: await DirectClient.open(device.deviceId) };
+}
+
+/** A device in a session. */
+async function begin(level: Level): Promise<{ device: TestDevice; client: DirectClient }> {
+  const device = await provisionDevice();
+  return { device, client: await DirectClient.connect(device, { level }) };
+}
+
 describe('the upgrade', () => {
   const upgrade = (path: string, headers = {}) => send('GET', path, { headers: { Upgrade: 'websocket', ...headers } });
 
@@ -74,16 +86,14 @@ describe('before CONNECT', () => {
     ['decision: direct: a CONNECT of more than 1 KiB', packet(0x10, new Uint8Array(1_100)), 1009],
     ['no MQTT at all', new TextEncoder().encode('GET / HTTP/1.1\r\n\r\n'), 1002],
   ])('%s closes the connection without an answer', async (_, bytes, code) => {
-    const { deviceId } = await provisionDevice();
-    const client = await DirectClient.open(deviceId);
+    const { client } = await open();
     client.send(bytes);
     expect(await client.untilClosed()).toMatchObject({ code });
     expect(client.unread).toEqual([]);
   });
 
   it('MQTT-6.0.0-1: a text frame closes the connection', async () => {
-    const { deviceId } = await provisionDevice();
-    const client = await DirectClient.open(deviceId);
+    const { client } = await open();
     client.sendText('{"action":"auth"}');
     expect(await client.untilClosed()).toMatchObject({ code: 1003 });
   });
@@ -93,8 +103,7 @@ describe('before CONNECT', () => {
     ['MQTT-3.1.2-2: a level before 3.1.1', packet(0x10, [...text('MQTT'), 2, 2, 0, 60, ...text('a')]), [0, 1]],
     ['MQTT5-3.1.2-2: a level after 5', packet(0x10, [...text('MQTT'), 6, 2, 0, 60, ...text('a')]), [0, 0x84, 0]],
   ])('%s is answered at once', async (_, bytes, answer) => {
-    const { deviceId } = await provisionDevice();
-    const client = await DirectClient.open(deviceId);
+    const { client } = await open();
     client.send(bytes);
     expect([...(await client.next()).body]).toEqual(answer);
     await client.untilClosed();
@@ -141,8 +150,7 @@ describe.each(levels)('CONNECT in %s', (_, level) => {
   ];
 
   it.each(refusals)('%s is refused', async (_, options, code4, code5) => {
-    const device = await provisionDevice();
-    const client = await DirectClient.open(device.deviceId);
+    const { device, client } = await open();
     client.send(connectPacket(device, { level, ...options(device) }));
     const { type, body } = await client.next();
     expect([type, ...body]).toEqual(level === 5 ? [2, 0, code5, 0] : [2, 0, code4]);
@@ -150,15 +158,13 @@ describe.each(levels)('CONNECT in %s', (_, level) => {
   });
 
   it('MQTT-3.1.0-2: a second CONNECT ends the session', async () => {
-    const device = await provisionDevice();
-    const client = await DirectClient.connect(device, { level });
+    const { device, client } = await begin(level);
     client.send(connectPacket(device, { level }));
     expect(await endOf(client, level)).toEqual({ reason: level === 5 ? 0x82 : undefined, code: 1002, unread: 0 });
   });
 
   it('with packets behind it is answered, and so are they', async () => {
-    const device = await provisionDevice();
-    const client = await DirectClient.open(device.deviceId);
+    const { device, client } = await open();
     client.send(connectPacket(device, { level }), subscribePacket(topicOf(device, status), 0, { level }), pingreq);
     expect([(await client.next()).type, (await client.next()).type, (await client.next()).type]).toEqual([2, 9, 13]);
   });
@@ -180,29 +186,23 @@ describe('CONNECT in MQTT 5', () => {
   });
 
   it('MQTT5-3.2.2-2: is told what the service does not serve', async () => {
-    const device = await provisionDevice();
-    const client = await DirectClient.open(device.deviceId);
+    const { device, client } = await open();
     client.send(connectPacket(device, { level: 5 }));
-    const maximum = [0x27, 0, 1, 0, 0];
-    const properties = [
-      0x11,
-      0,
-      0,
-      0,
-      0,
-      0x21,
-      0,
-      directLimits.receiveMaximum,
-      0x24,
-      1,
-      0x25,
-      0,
-      ...maximum,
-      0x29,
-      0,
-      0x2a,
-      0,
+    const [sessionExpiry, receiveMaximum] = [
+      [0x11, 0, 0, 0, 0],
+      [0x21, 0, directLimits.receiveMaximum],
     ];
+    const [maximumQos, retainAvailable, maximumPacketSize] = [
+      [0x24, 1],
+      [0x25, 0],
+      [0x27, 0, 1, 0, 0],
+    ];
+    const [subscriptionIds, sharedSubscriptions] = [
+      [0x29, 0],
+      [0x2a, 0],
+    ];
+    const served = [sessionExpiry, receiveMaximum, maximumQos, retainAvailable, maximumPacketSize];
+    const properties = [...served, subscriptionIds, sharedSubscriptions].flat();
     expect([...(await client.next()).body]).toEqual([0, 0, properties.length, ...properties]);
   });
 });
@@ -229,8 +229,7 @@ describe.each(levels)('a session in %s ends', (_, level) => {
     ['with CONNACK', () => packet(0x20, [0, 0]), 0x82, 1002],
     ['MQTT5-3.1.2-24: with a packet that is too large', () => new Uint8Array([0x30, 0x81, 0x80, 0x04]), 0x95, 1009],
   ])('%s', async (_, bytesOf, reason, code) => {
-    const device = await provisionDevice();
-    const client = await DirectClient.connect(device, { level });
+    const { device, client } = await begin(level);
     const good = publishPacket(topicOf(device, propertyPost), '{"params":{"angle":7}}', { level, packetId: 5 });
     client.send(good, bytesOf(device), pingreq);
     // What came before counts, what came behind does not.
@@ -242,7 +241,7 @@ describe.each(levels)('a session in %s ends', (_, level) => {
     packet(0x32, [...text(topicOf(device, propertyPost)), 0, 0, ...(level === 5 ? [0] : [])]);
 
   it('MQTT-6.0.0-1: with a text frame', async () => {
-    const client = await DirectClient.connect(await provisionDevice(), { level });
+    const { client } = await begin(level);
     client.sendText('hello');
     expect(await endOf(client, level)).toMatchObject({ code: 1003 });
   });
@@ -277,8 +276,7 @@ describe('a session in MQTT 5 ends', () => {
       0x93,
     ],
   ])('%s', async (_, bytesOf, reason) => {
-    const device = await provisionDevice();
-    const client = await DirectClient.connect(device, { level: 5 });
+    const { device, client } = await begin(5);
     client.send(bytesOf(device));
     let last = await client.next();
     while (last.type === 4) last = await client.next();
@@ -296,8 +294,7 @@ describe.each(levels)('SUBSCRIBE in %s', (_, level) => {
   };
 
   it('is granted inside the own topics, at most QoS 1', async () => {
-    const device = await provisionDevice();
-    const client = await DirectClient.connect(device, { level });
+    const { device, client } = await begin(level);
     const own = `/sys/switch/${device.deviceId}`;
     expect(await ask(client, `${own}/#`, 2)).toBe(1);
     expect(await ask(client, topicOf(device, propertySet), 0)).toBe(0);
@@ -305,8 +302,7 @@ describe.each(levels)('SUBSCRIBE in %s', (_, level) => {
   });
 
   it('field note 42: is refused outside, filter by filter, and the session goes on', async () => {
-    const device = await provisionDevice();
-    const client = await DirectClient.connect(device, { level });
+    const { device, client } = await begin(level);
     const refused = (code: number) => (level === 5 ? code : 0x80);
     expect(await ask(client, '#', 0)).toBe(refused(0x87));
     expect(await ask(client, '/sys/switch/+/status', 0)).toBe(refused(0x87));
@@ -319,8 +315,7 @@ describe.each(levels)('SUBSCRIBE in %s', (_, level) => {
   });
 
   it('is refused beyond the limit of a session', async () => {
-    const device = await provisionDevice();
-    const client = await DirectClient.connect(device, { level });
+    const { device, client } = await begin(level);
     const filter = (number: number) => `/sys/switch/${device.deviceId}/x/${number}`;
     for (let number = 0; number < directLimits.subscriptions; number++)
       expect(await ask(client, filter(number), 0)).toBe(0);
@@ -329,8 +324,7 @@ describe.each(levels)('SUBSCRIBE in %s', (_, level) => {
   });
 
   it('of long filters is refused where its socket could not keep them in a sleep', async () => {
-    const device = await provisionDevice();
-    const client = await DirectClient.connect(device, { level });
+    const { device, client } = await begin(level);
     const filter = (number: number) => `/sys/switch/${device.deviceId}/${'ü'.repeat(210)}${number}`.slice(0, 256);
     const codes = [];
     for (let number = 10; number < 28; number++) codes.push(await ask(client, filter(number), 0));
@@ -339,8 +333,7 @@ describe.each(levels)('SUBSCRIBE in %s', (_, level) => {
   });
 
   it('delivers what the device says itself, once, and UNSUBSCRIBE ends that', async () => {
-    const device = await provisionDevice();
-    const client = await DirectClient.connect(device, { level });
+    const { device, client } = await begin(level);
     const topic = topicOf(device, propertyPost);
     await ask(client, `/sys/switch/${device.deviceId}/#`, 1);
     await ask(client, topic, 0);
@@ -362,9 +355,8 @@ describe('a message that has no effect', () => {
     ['an unknown method', '{"method":"thing.reboot"}'],
     ['too large', JSON.stringify({ params: { a: 'x'.repeat(20_000) } })],
   ])('is acknowledged with the reason in MQTT 5, and the session goes on: %s', async (_, payload) => {
-    const device = await provisionDevice();
+    const { device, client } = await begin(5);
     const topic = topicOf(device, propertyPost);
-    const client = await DirectClient.connect(device, { level: 5 });
     client.send(publishPacket(topic, payload, { level: 5, packetId: 8 }));
     expect([...(await client.next()).body]).toEqual([0, 8, 0x99]);
     client.send(publishPacket(topic, '{"params":{"angle":1}}', { level: 5, packetId: 9 }));
@@ -372,9 +364,8 @@ describe('a message that has no effect', () => {
   });
 
   it('is one beyond the limit of messages: the owner sees that there were too many', async () => {
-    const device = await provisionDevice();
+    const { device, client } = await begin(5);
     const topic = topicOf(device, propertyPost);
-    const client = await DirectClient.connect(device, { level: 5 });
     const codes = [];
     for (let batch = 0; batch < 13; batch++) {
       const ids = Array.from({ length: 50 }, (_, index) => index + 1);

@@ -19,7 +19,7 @@ import {
   text,
   type ConnectOptions,
 } from '../rig/clients/direct.ts';
-import { provisionDevice, sessionOf, type TestDevice } from '../rig/provision.ts';
+import { provisionDevice, sessionOf, replacePassword, type TestDevice } from '../rig/provision.ts';
 import { authed, authOf, comeOnline, ping, pong, subscribed } from '../rig/clients/relay.ts';
 import { openSocket } from '../rig/clients/socket.ts';
 
@@ -117,12 +117,7 @@ describe('a socket whose CONNECT the Worker reads', () => {
   it('ends with the session, whoever ends it', async () => {
     const device = await provisionDevice();
     const client = await connect(device);
-    await sessionOf(device.deviceId).decide({
-      kind: 'credentials_replaced',
-      actor: inPerson(1),
-      passwordDigest: 'digest-of-another',
-      address: null,
-    });
+    await replacePassword(device);
     expect(await client.untilClosed()).toMatchObject({ code: 1008 });
     const gone = await provisionDevice();
     const second = await connect(gone);

@@ -7,7 +7,7 @@ import { DeviceSession } from '../../../src/objects/device/device-session.ts';
 import { topicActions } from '../../../src/protocol/mqtt.ts';
 import { call, createUser } from '../rig/clients/client.ts';
 import { disconnectPacket, DirectClient, publishPacket } from '../rig/clients/direct.ts';
-import { provisionDevice, sessionOf } from '../rig/provision.ts';
+import { provisionDevice, sessionOf, reportDisconnected } from '../rig/provision.ts';
 import {
   comeOnline,
   forbidden,
@@ -52,15 +52,7 @@ describe('a subscription to everything of a user', () => {
     const device = await provisionDevice({ ownerId: userId });
     await comeOnline(device);
     expect(await socket.next()).toMatchObject({ topic: topicOf(device, 'status'), payload: { status: 'online' } });
-    await sessionOf(device.deviceId).decide({
-      kind: 'connection_reported',
-      report: {
-        kind: 'disconnected',
-        sessionStartedAtMs: null,
-        endedAtMs: Date.now() + 10,
-        reason: 'gone',
-      },
-    });
+    await reportDisconnected(device, null, 'gone', Date.now() + 10);
     expect(await socket.next()).toMatchObject({ topic: topicOf(device, 'status'), payload: { status: 'offline' } });
   });
 

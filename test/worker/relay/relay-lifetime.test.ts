@@ -3,12 +3,11 @@
 import { evictDurableObject, runInDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { describe, expect, it, vi } from 'vitest';
-import { inPerson } from '../../../src/domain/access.ts';
 import { readConfig } from '../../../src/config.ts';
 import { createMessagingPassword } from '../../../src/crypto/messaging-password.ts';
 import { digestOf } from '../../../src/crypto/secrets.ts';
 import { topicOf } from '../../../src/domain/topics.ts';
-import { provisionDevice, sessionOf } from '../rig/provision.ts';
+import { provisionDevice, sessionOf, requestSubscription } from '../rig/provision.ts';
 import {
   authed,
   authOf,
@@ -86,21 +85,9 @@ describe('what outlives what', () => {
 
   it('does not remove a shard that registered again after the push', async () => {
     const device = await provisionDevice();
-    await sessionOf(device.deviceId).decide({
-      kind: 'subscription_requested',
-      actor: inPerson(1),
-      productKey: device.productKey,
-      shard: shardName,
-      filter: '#',
-    });
+    await requestSubscription(device, shardName);
     const [seen] = await listenersOf(device);
-    await sessionOf(device.deviceId).decide({
-      kind: 'subscription_requested',
-      actor: inPerson(1),
-      productKey: device.productKey,
-      shard: shardName,
-      filter: '#',
-    });
+    await requestSubscription(device, shardName);
     await sessionOf(device.deviceId).decide({
       kind: 'subscription_ended',
       shard: shardName,

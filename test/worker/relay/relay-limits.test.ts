@@ -9,7 +9,7 @@ import { topicOf } from '../../../src/domain/topics.ts';
 import { readClient } from '../../../src/objects/relay/socket.ts';
 import { relayShardOf } from '../../../src/objects/calls/stubs.ts';
 import { send } from '../rig/clients/client.ts';
-import { provisionDevice, sessionOf, type TestDevice } from '../rig/provision.ts';
+import { provisionDevice, sessionOf, replacePassword, reportConnected, type TestDevice } from '../rig/provision.ts';
 import { authed, authOf, ping, pong, tokenOf } from '../rig/clients/relay.ts';
 import { openSocket, type TestSocket } from '../rig/clients/socket.ts';
 
@@ -161,16 +161,7 @@ describe('a socket whose credentials have ended, where the shard did not hear of
   });
 
   it.each<[string, (device: TestDevice) => Promise<unknown>]>([
-    [
-      'was rotated',
-      ({ deviceId }) =>
-        sessionOf(deviceId).decide({
-          kind: 'credentials_replaced',
-          actor: inPerson(1),
-          passwordDigest: 'digest-of-another-password',
-          address: null,
-        }),
-    ],
+    ['was rotated', (device) => replacePassword(device)],
     [
       'was disabled and enabled again',
       async ({ deviceId }) => {
@@ -190,10 +181,7 @@ describe('a socket whose credentials have ended, where the shard did not hear of
       productKey: device.productKey,
       passwordDigest: 'digest-of-another-password',
     });
-    await sessionOf(device.deviceId).decide({
-      kind: 'connection_reported',
-      report: { kind: 'connected', sessionStartedAtMs: Date.now() },
-    });
+    await reportConnected(device);
     expect(await socket.end()).toEqual({ code: 1008, reason: 'credentials_rotated' });
   });
 
@@ -203,12 +191,7 @@ describe('a socket whose credentials have ended, where the shard did not hear of
     const fine = await follow(other, address);
     const cutOff = { revoke: unreachable, push: unreachable };
     const getByName = vi.spyOn(env.RELAY_GATEWAY, 'getByName').mockReturnValue(cutOff as never);
-    await sessionOf(device.deviceId).decide({
-      kind: 'credentials_replaced',
-      actor: inPerson(1),
-      passwordDigest: 'digest-of-another-password',
-      address: null,
-    });
+    await replacePassword(device);
     getByName.mockRestore();
     const later = Date.now() + recheckMinutes * 60_000;
     await runInDurableObject(shardOf(address), async (gateway) => {

@@ -4,7 +4,7 @@ import { vi } from 'vitest';
 import { topicActions } from '../../../src/protocol/mqtt.ts';
 import { TestBridge, type Said } from './clients/bridge.ts';
 import { call, createUser, type Answer, type TestUser } from './clients/client.ts';
-import { sessionOf } from './provision.ts';
+import { reportConnected as connect, reportDisconnected as disconnect, sessionOf } from './provision.ts';
 
 const { propertyPost, propertySet } = topicActions;
 
@@ -58,21 +58,7 @@ export async function activateOnline(): Promise<Device> {
   return device;
 }
 
-export const connect = ({ deviceId }: Device) =>
-  sessionOf(deviceId).decide({
-    kind: 'connection_reported',
-    report: { kind: 'connected', sessionStartedAtMs: Date.now() },
-  });
-export const disconnect = ({ deviceId }: Device) =>
-  sessionOf(deviceId).decide({
-    kind: 'connection_reported',
-    report: {
-      kind: 'disconnected',
-      sessionStartedAtMs: null,
-      endedAtMs: Date.now(),
-      reason: 'tcp_closed',
-    },
-  });
+export { connect, disconnect };
 export const control = ({ deviceId }: Device, body: unknown, query = '', headers = {}): Promise<Answer<Receipt>> =>
   call('POST', `/devices/${deviceId}/control${query}`, { token: owner.token, body, headers });
 export const read = async ({ deviceId }: Device, commandId: string) =>

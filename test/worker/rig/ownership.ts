@@ -3,7 +3,7 @@ import { digestOf } from '../../../src/crypto/secrets.ts';
 import { wireErrorOf } from '../../../src/domain/refusal.ts';
 import { parseMessagingName } from '../../../src/domain/topics.ts';
 import { call, createUser, type Answer, type TestUser } from './clients/client.ts';
-import { sessionOf } from './provision.ts';
+import { sessionOf, reportConnected } from './provision.ts';
 
 export type Activation = { deviceId: string; deviceSecret: string; mqtt: { username: string; password: string } };
 export type Event = { status: string; reason: string; time: string; address?: string | null; count?: number };
@@ -53,10 +53,7 @@ export async function logIn({ username, password }: Activation['mqtt']): Promise
   const { productKey, deviceId } = parseMessagingName(username)!;
   const outcome = await sessionOf(deviceId).authenticate({ productKey, passwordDigest: await digestOf(password) });
   if (!outcome.ok) return wireErrorOf(outcome.refusal).message;
-  await sessionOf(deviceId).decide({
-    kind: 'connection_reported',
-    report: { kind: 'connected', sessionStartedAtMs: Date.now() },
-  });
+  await reportConnected({ deviceId });
   return 'accepted';
 }
 

@@ -1,6 +1,7 @@
 // Devices with a session and no record in D1, for tests of the messaging paths, which never touch D1. Asserts nothing.
 import { env } from 'cloudflare:workers';
 import { readConfig } from '../../../src/config.ts';
+import { inPerson } from '../../../src/domain/access.ts';
 import { createMessagingPassword } from '../../../src/crypto/messaging-password.ts';
 import { createId, digestOf } from '../../../src/crypto/secrets.ts';
 import { messagingName, type DeviceIdentity } from '../../../src/domain/topics.ts';
@@ -35,6 +36,35 @@ export async function provisionDevice({
 export function sessionOf(deviceId: string) {
   return env.DEVICE_SESSION.getByName(deviceId);
 }
+
+type Named = { deviceId: string };
+
+/** Reports a session as a broker does. */
+export const reportConnected = ({ deviceId }: Named, sessionStartedAtMs = Date.now()) =>
+  sessionOf(deviceId).decide({ kind: 'connection_reported', report: { kind: 'connected', sessionStartedAtMs } });
+
+/** @param sessionStartedAtMs null: the broker does not name the session */
+export const reportDisconnected = (
+  { deviceId }: Named,
+  sessionStartedAtMs: number | null = null,
+  reason = 'tcp_closed',
+  endedAtMs = Date.now(),
+) => {
+  const report = { kind: 'disconnected', sessionStartedAtMs, endedAtMs, reason } as const;
+  return sessionOf(deviceId).decide({ kind: 'connection_reported', report });
+};
+
+/** Registers a relay shard with a device for a subscription of a user. */
+export const requestSubscription = (
+  { productKey, deviceId }: DeviceIdentity,
+  shard: string,
+  filter = '#',
+  userId = 1,
+) => sessionOf(deviceId).decide({ kind: 'subscription_requested', actor: inPerson(userId), productKey, shard, filter });
+
+/** Revokes the password of a device of user 1. */
+export const replacePassword = ({ deviceId }: Named, passwordDigest = 'digest-of-another-password') =>
+  sessionOf(deviceId).decide({ kind: 'credentials_replaced', actor: inPerson(1), passwordDigest, address: null });
 
 /** Hands messages to a device's session as the uplink does; the results in the order of the messages. */
 export async function ingest(

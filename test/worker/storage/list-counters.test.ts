@@ -7,7 +7,7 @@ import { expect, it } from 'vitest';
 import { createApp } from '../../../src/app.ts';
 import { fuzzSeed } from '../../../rig/inputs/fuzzing.ts';
 import { call, createUser, type Answer, type TestUser } from '../rig/clients/client.ts';
-import { sessionOf } from '../rig/provision.ts';
+import { reportConnected } from '../rig/provision.ts';
 
 const rounds = 15;
 const atOnce = 12;
@@ -137,10 +137,7 @@ it('count what there is, whatever has come and gone', async () => {
     const report = async () => {
       const found = await find<{ device_id: string }>('select device_id from devices where activated_at is not null');
       if (found === undefined) return;
-      await sessionOf(found.device_id).decide({
-        kind: 'connection_reported',
-        report: { kind: 'connected', sessionStartedAtMs: Date.now() },
-      });
+      await reportConnected({ deviceId: found.device_id });
     };
     const deleteKey = async () => {
       const key = await find<{ key_id: string; user_id: number }>('select key_id, user_id from api_keys');

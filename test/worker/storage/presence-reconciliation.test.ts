@@ -10,7 +10,7 @@ import { createContext } from '../../../src/context.ts';
 import { reconcilePresence } from '../../../src/services/operations/presence-reconciliation.ts';
 import { bringUp } from '../rig/clients/bridge.ts';
 import { call, createUser, type TestUser } from '../rig/clients/client.ts';
-import { sessionOf } from '../rig/provision.ts';
+import { sessionOf, reportConnected } from '../rig/provision.ts';
 import { openSocket, type TestSocket } from '../rig/clients/socket.ts';
 import { helloOf } from '../rig/clients/link.ts';
 
@@ -46,10 +46,7 @@ async function activateOnline(startedAtMs = Date.now() - 60_000): Promise<Device
     body: { productKey, deviceSN: 'SN' },
   });
   const device = { productKey, deviceId: data.deviceId };
-  await sessionOf(device.deviceId).decide({
-    kind: 'connection_reported',
-    report: { kind: 'connected', sessionStartedAtMs: startedAtMs },
-  });
+  await reportConnected(device, startedAtMs);
   await vi.waitFor(async () => expect(await listed(device)).toMatchObject({ status: 'online' }));
   return device;
 }
@@ -119,10 +116,7 @@ describe('a broker that has forgotten its sessions', () => {
     expect(await view(lost)).toMatchObject({ online: true, lastOnlineAt: seenAt });
     await bringUp(talking, { action: topicActions.propertyPost, payload: { params: { position: 'up' } } });
     const { deviceId } = reconnected;
-    await sessionOf(deviceId).decide({
-      kind: 'connection_reported',
-      report: { kind: 'connected', sessionStartedAtMs: Date.now() },
-    });
+    await reportConnected({ deviceId });
     vi.spyOn(Date, 'now').mockReturnValue(Date.now() + 11_000);
     for (const device of [lost, talking, reconnected]) await runDurableObjectAlarm(sessionOf(device.deviceId));
     expect(await view(lost)).toMatchObject({ online: false, lastOnlineAt: seenAt });

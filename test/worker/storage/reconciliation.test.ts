@@ -17,7 +17,7 @@ import { createContext } from '../../../src/context.ts';
 import { reconcileSlice } from '../../../src/services/operations/reconciliation.ts';
 import { reconcilePath, type reconciledSchema } from '../../../src/protocol/bridge.ts';
 import { call, createUser, type Answer, type TestUser } from '../rig/clients/client.ts';
-import { sessionOf } from '../rig/provision.ts';
+import { sessionOf, reportConnected, reportDisconnected } from '../rig/provision.ts';
 import { insertRecords } from '../rig/records.ts';
 
 type Reconciled = z.infer<typeof reconciledSchema>;
@@ -70,10 +70,7 @@ async function statusInList(): Promise<string | undefined> {
 async function connect(deviceId: string): Promise<void> {
   const passwordDigest = await digestOf(passwords.get(deviceId) ?? '');
   expect(await sessionOf(deviceId).authenticate({ productKey, passwordDigest })).toMatchObject({ ok: true });
-  await sessionOf(deviceId).decide({
-    kind: 'connection_reported',
-    report: { kind: 'connected', sessionStartedAtMs: Date.now() },
-  });
+  await reportConnected({ deviceId });
 }
 
 /** A record of more than ten minutes ago whose object knows nothing, as objects restored to an earlier time leave it. */
@@ -145,15 +142,7 @@ describe('a record with a session', () => {
     await env.DB.prepare(restored).bind(version, deviceId).run();
     await reconcileAll();
     await expect.poll(statusInList, { timeout: 10_000 }).toBe('online');
-    await sessionOf(deviceId).decide({
-      kind: 'connection_reported',
-      report: {
-        kind: 'disconnected',
-        sessionStartedAtMs: null,
-        endedAtMs: Date.now(),
-        reason: 'gone',
-      },
-    });
+    await reportDisconnected({ deviceId });
     await expect.poll(statusInList, { timeout: 10_000 }).toBe('offline');
   });
 });
