@@ -26,6 +26,7 @@ export type RelayRun = {
 
 export type RelayMessage = { topic: string; payload: string; isJson: boolean };
 export type BridgeMessage = RelayMessage & {
+  spoolId: string;
   seq: number;
   receivedAtMs: number;
   result: Exclude<MessageResult['result'], 'ignored'>;
@@ -33,18 +34,10 @@ export type BridgeMessage = RelayMessage & {
 type Rights = Pick<RelayRun, 'generations' | 'readers'>;
 
 /** Messages that follow each other on one topic together, those that were read as JSON apart. */
-export function runsOf(deviceId: string, rights: Rights, messages: readonly RelayMessage[]): RelayRun[];
-export function runsOf(
-  deviceId: string,
-  rights: Rights,
-  messages: readonly BridgeMessage[],
-  spoolId: string,
-): RelayRun[];
 export function runsOf(
   deviceId: string,
   { generations, readers }: Rights,
   messages: readonly (RelayMessage | BridgeMessage)[],
-  spoolId?: string,
 ): RelayRun[] {
   const runs: RelayRun[] = [];
   for (const message of messages) {
@@ -52,7 +45,7 @@ export function runsOf(
     let run = runs.at(-1);
     if (run?.topic !== topic || run.areJson !== isJson) {
       run = { deviceId, topic, payloads: [], areJson: isJson, generations, readers: readers ?? [] };
-      if (spoolId !== undefined) run.origin = { spoolId, seqs: [], receivedAtMs: [], results: [] };
+      if ('seq' in message) run.origin = { spoolId: message.spoolId, seqs: [], receivedAtMs: [], results: [] };
       runs.push(run);
     }
     run.payloads.push(payload);
@@ -91,9 +84,10 @@ export async function pushToRelays(env: Env, deliveries: readonly RelayDelivery[
     const shards = new Set([...subscriptions, ...fleets].map(({ shard }) => shard));
     for (const shard of shards) {
       const push = pushTo(shard, run);
-      for (const one of subscriptions) if (one.shard === shard) push.devices.set(deviceId, one.registrationId);
-      for (const one of fleets) {
-        if (one.shard === shard) push.fleets.set(`${deviceId} ${one.userId}`, { deviceId, registration: one });
+      for (const entry of subscriptions) if (entry.shard === shard) push.devices.set(deviceId, entry.registrationId);
+      for (const registration of fleets) {
+        if (registration.shard === shard)
+          push.fleets.set(`${deviceId} ${registration.userId}`, { deviceId, registration });
       }
     }
   }

@@ -128,9 +128,9 @@ async function takeForDevice(env: Env, spoolId: string, group: Group): Promise<T
     // nor one of too many.
     if (taken.result === 'ignored' || reason === droppedReason) continue;
     const { result } = taken;
-    heard.push({ topic, payload, isJson: result === 'accepted', seq, receivedAtMs, result });
+    heard.push({ topic, payload, isJson: result === 'accepted', spoolId, seq, receivedAtMs, result });
   }
-  const runs = runsOf(deviceId, ingested, heard, spoolId);
+  const runs = runsOf(deviceId, ingested, heard);
   const { subscriptions, fleets } = ingested;
   return { results, deliveries: runs.map((run) => ({ run, subscriptions, fleets })) };
 }
