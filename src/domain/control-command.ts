@@ -11,9 +11,9 @@ export type ControlParams = PropertySet['params'];
 /** The control members exactly as received. Other members are ignored (decision: control). */
 export function parseControl(body: unknown): Outcome<ControlParams> {
   if (typeof body !== 'object' || body === null) return refuse({ kind: 'no_control_params' });
-  const given = Object.entries(body).filter(([name]) => controlMembers.includes(name));
-  if (given.length === 0) return refuse({ kind: 'no_control_params' });
-  const params = Object.fromEntries(given) as ControlParams;
+  const members = Object.entries(body).filter(([name]) => controlMembers.includes(name));
+  if (members.length === 0) return refuse({ kind: 'no_control_params' });
+  const params = Object.fromEntries(members) as ControlParams;
   const schema = 'action' in params ? newControlSchema : legacyControlSchema;
   const parsed = schema.safeParse(params);
   if (parsed.success) return { ok: true, value: params };

@@ -71,8 +71,8 @@ export class Buckets {
   }
 
   #bucketOf(name: string, nowMs: number): Bucket {
-    const known = this.#buckets.get(name);
-    if (known !== undefined) return known;
+    const existing = this.#buckets.get(name);
+    if (existing !== undefined) return existing;
     if (this.#buckets.size >= this.#maxKept) this.#dropFull(nowMs);
     const bucket = fullBucket(this.#rate, nowMs);
     this.#buckets.set(name, bucket);

@@ -57,12 +57,12 @@ function isWithin(topic: string, scope: string, action: TopicAction): boolean {
   const levels = topic.split('/');
   const wanted = scope.split('/');
   for (const [index, level] of wanted.entries()) {
-    const given = levels[index];
-    if (given === undefined) return false;
+    const actual = levels[index];
+    if (actual === undefined) return false;
     // Reached only with a level in its place: the parent level, which `#` matches too, is not inside.
     if (level === '#') return true;
-    if (given === '#' || (given === '+' && (level !== '+' || action === 'publish'))) return false;
-    if (level !== '+' && level !== given) return false;
+    if (actual === '#' || (actual === '+' && (level !== '+' || action === 'publish'))) return false;
+    if (level !== '+' && level !== actual) return false;
   }
   return levels.length === wanted.length;
 }

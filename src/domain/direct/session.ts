@@ -143,7 +143,7 @@ export function notePublished(
   if (inFlight.length >= Math.min(receiveMaximum, maxInFlight)) return undefined;
   let packetId = session.lastPacketId;
   do packetId = (packetId % 65_535) + 1;
-  while (inFlight.some((one) => one.packetId === packetId));
+  while (inFlight.some((publish) => publish.packetId === packetId));
   return {
     session: { ...session, lastPacketId: packetId, inFlight: [...inFlight, { packetId, commandId }] },
     packetId,
@@ -167,8 +167,8 @@ function takePacket(step: DirectStep, packet: ClientPacket, rules: DirectRules):
     case 'unsubscribe': {
       const { packetId, filters } = packet;
       const { subscriptions, level } = step.session;
-      const isKnown = (filter: string) => subscriptions.some((one) => one.filter === filter);
-      const codes = filters.map((filter) => (isKnown(filter) ? 0x00 : 0x11));
+      const isSubscribed = (filter: string) => subscriptions.some((entry) => entry.filter === filter);
+      const codes = filters.map((filter) => (isSubscribed(filter) ? 0x00 : 0x11));
       const kept = subscriptions.filter(({ filter }) => !filters.includes(filter));
       step.session = { ...step.session, subscriptions: kept };
       step.replies.push({ kind: 'bytes', bytes: encodeUnsuback(level, packetId, codes) });
@@ -220,11 +220,11 @@ function takePublish(step: DirectStep, packet: PublishPacket, { own }: DirectRul
 /** An unknown packet id is ignored: the device may acknowledge what an earlier connection brought it. */
 function takePuback(step: DirectStep, packetId: number): void {
   const { inFlight } = step.session;
-  const publish = inFlight.find((one) => one.packetId === packetId);
-  if (publish === undefined) return;
+  const acknowledged = inFlight.find((publish) => publish.packetId === packetId);
+  if (acknowledged === undefined) return;
   // A device that acknowledges has read all that was sent before.
-  step.session = { ...step.session, inFlight: inFlight.filter((one) => one !== publish), unreadBytes: 0 };
-  if (publish.commandId !== null) step.delivered.push(publish.commandId);
+  step.session = { ...step.session, inFlight: inFlight.filter((publish) => publish !== acknowledged), unreadBytes: 0 };
+  if (acknowledged.commandId !== null) step.delivered.push(acknowledged.commandId);
 }
 
 function takeSubscribe(step: DirectStep, packet: SubscribePacket, rules: DirectRules): DirectEnd | undefined {
@@ -232,7 +232,7 @@ function takeSubscribe(step: DirectStep, packet: SubscribePacket, rules: DirectR
   const commands = topicOf(rules.device, topicActions.propertySet);
   const codes = packet.filters.map(({ filter, qos, isNoLocal }) => {
     const { subscriptions, level } = step.session;
-    const others = subscriptions.filter((one) => one.filter !== filter);
+    const others = subscriptions.filter((entry) => entry.filter !== filter);
     const refusal = refuseFilter(filter, rules, others);
     if (refusal !== undefined) return subackCodeOf(level, refusal);
     const granted = qos === 0 ? 0 : 1;
@@ -252,6 +252,6 @@ function refuseFilter(
   if (filter.startsWith('$share/')) return 'shared';
   if (!isFilter(filter)) return 'invalid';
   if (!mayUse(rules.rights, { action: 'subscribe', topic: filter })) return 'forbidden';
-  const length = others.reduce((sum, one) => sum + one.filter.length, filter.length);
+  const length = others.reduce((sum, entry) => sum + entry.filter.length, filter.length);
   return others.length >= directLimits.subscriptions || length > directLimits.filtersLength ? 'too_many' : undefined;
 }

@@ -71,12 +71,12 @@ export class DeviceCommands {
   }
 
   read(actor: Actor, commandId: string): Outcome<CommandView> {
-    const found = this.#device.ask(actor, 'readCommands', (state) => {
+    const viewed = this.#device.ask(actor, 'readCommands', (state) => {
       const command = this.#find(commandId);
       return command && viewCommand(state, command, Date.now());
     });
-    if (!found.ok) return found;
-    const { value } = found;
+    if (!viewed.ok) return viewed;
+    const { value } = viewed;
     return value === undefined ? refuse({ kind: 'not_found', what: 'command', id: commandId }) : { ok: true, value };
   }
 

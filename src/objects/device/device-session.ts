@@ -74,8 +74,8 @@ export class DeviceSession extends DurableObject<Env> {
   }
 
   /** A deleted device stays deleted; one whose session was lost has to be restored before (`device_not_activated`). */
-  async provision(given: Provisioning): Promise<Outcome<Provisioned>> {
-    const { secretDigest, passwordDigest, givenSecretDigest, isDisabled = false, ...more } = given;
+  async provision(provisioning: Provisioning): Promise<Outcome<Provisioned>> {
+    const { secretDigest, passwordDigest, givenSecretDigest, isDisabled = false, ...more } = provisioning;
     const { defaultName = more.name, policy = null, claimantId, address = null, wasActivated = false, ...facts } = more;
     const { present } = this.#device;
     const secretDigestBefore = typeof present === 'string' ? '' : present.credentials.secretDigest;
@@ -125,9 +125,9 @@ export class DeviceSession extends DurableObject<Env> {
     spoolId: string,
     messages: InboundMessage[],
   ): Promise<Ingested & Pick<RelayDelivery, 'fleets'>> {
-    const taken = this.#takeBatch({ productKey, spoolId, messages });
-    await this.#fleets.learn(taken.readers);
-    return { ...taken, fleets: this.#fleets.known(taken.readers) };
+    const ingested = this.#takeBatch({ productKey, spoolId, messages });
+    await this.#fleets.learn(ingested.readers);
+    return { ...ingested, fleets: this.#fleets.registrationsOf(ingested.readers) };
   }
 
   /** @throws if the object cannot save: tells a message that it cannot take from an object that takes none */
@@ -242,9 +242,9 @@ export class DeviceSession extends DurableObject<Env> {
     let last: Ingested | undefined;
     for (const [position, message] of messages.entries()) {
       try {
-        const taken = this.#device.decide({ kind: 'messages_received', ...from, messages: [message] });
-        others.push(...taken.others.map((other) => ({ ...other, position })));
-        last = taken;
+        const ingested = this.#device.decide({ kind: 'messages_received', ...from, messages: [message] });
+        others.push(...ingested.others.map((other) => ({ ...other, position })));
+        last = ingested;
       } catch (error) {
         const { seq } = message;
         log('error', 'message put aside', { deviceId, spoolId, seq, ...describeError(error) });

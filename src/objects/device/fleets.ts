@@ -32,10 +32,10 @@ export class DeviceFleets {
   }
 
   mayListen(readers: readonly number[]): boolean {
-    return this.known(readers).length > 0 || readers.some((userId) => !this.#isLeased(userId));
+    return this.registrationsOf(readers).length > 0 || readers.some((userId) => !this.#isLeased(userId));
   }
 
-  known(readers: readonly number[]): FleetRegistration[] {
+  registrationsOf(readers: readonly number[]): FleetRegistration[] {
     return readers.flatMap((userId) =>
       (this.#leases.get(userId)?.listeners ?? []).map((listener) => ({ userId, ...listener })),
     );
@@ -57,9 +57,9 @@ export class DeviceFleets {
     const asking = this.#asking.get(userId);
     if (asking !== undefined) return asking;
     const fromMs = Date.now();
-    const asked = this.#request(userId).then((answer) => {
+    const request = this.#request(userId).then((answer) => {
       // The lease ended before the answer came.
-      if (this.#asking.get(userId) !== asked) return;
+      if (this.#asking.get(userId) !== request) return;
       this.#asking.delete(userId);
       const listeners = answer ?? this.#leases.get(userId)?.listeners ?? [];
       if (answer === undefined) {
@@ -69,13 +69,13 @@ export class DeviceFleets {
       const forMs = readConfig(this.#env).limits.fleetLeaseSeconds * secondMs;
       this.#save(userId, { listeners, fromMs, forMs });
     });
-    this.#asking.set(userId, asked);
-    return asked;
+    this.#asking.set(userId, request);
+    return request;
   }
 
   async #request(userId: number): Promise<FleetListener[] | undefined> {
-    const asked = callFleetDirectory(this.#env, userId, 'ask', (directory) => directory.ask(this.#deviceId));
-    const answer = await resultOr(null, within(directoryAnswerMs, asked));
+    const called = callFleetDirectory(this.#env, userId, 'ask', (directory) => directory.ask(this.#deviceId));
+    const answer = await resultOr(null, within(directoryAnswerMs, called));
     if (answer === undefined) log('warn', 'fleet directory does not answer', { deviceId: this.#deviceId, userId });
     return answer ?? undefined;
   }

@@ -54,7 +54,10 @@ export class RelayPushes {
     const learned = this.#learned.then(() => this.#fleets.learn([...readers]));
     this.#learned = learned;
     await learned;
-    const addressed = deliveries.map((one) => ({ ...one, fleets: this.#fleets.known(one.run.readers ?? []) }));
+    const addressed = deliveries.map((delivery) => ({
+      ...delivery,
+      fleets: this.#fleets.registrationsOf(delivery.run.readers ?? []),
+    }));
     await pushToRelays(this.#env, addressed);
   }
 }

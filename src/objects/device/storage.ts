@@ -90,7 +90,7 @@ export class DeviceStorage {
 
   appendHistory(entries: readonly HistoryEntry[]): void {
     for (const kind of ['transition', 'journal', 'guest'] as const) {
-      const own = entries.filter((one) => one.kind === kind).slice(-historySize);
+      const own = entries.filter((entry) => entry.kind === kind).slice(-historySize);
       if (own.length === 0) continue;
       const rows = own.map(({ number, entry }) => [number % historySize, number, JSON.stringify(entry)]);
       this.#sql.exec(

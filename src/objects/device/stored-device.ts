@@ -113,11 +113,11 @@ export class StoredDevice {
     }
     const { commands } = this.#device;
     const named = commandsNamedBy(event).filter((id) => commands.loaded.every(({ commandId }) => commandId !== id));
-    const found = named.flatMap((id) => this.storage.findCommand(id) ?? []);
+    const fromStorage = named.flatMap((id) => this.storage.findCommand(id) ?? []);
     const key = idempotencyKeyOf(event);
     const record = key === undefined ? undefined : this.storage.findIdempotencyRecord(key, nowMs);
-    if (found.length === 0 && record === undefined) return this.#device;
-    const loaded = [...commands.loaded, ...found].sort((one, other) => other.number - one.number);
+    if (fromStorage.length === 0 && record === undefined) return this.#device;
+    const loaded = [...commands.loaded, ...fromStorage].sort((a, b) => b.number - a.number);
     return { ...this.#device, commands: { ...commands, loaded, records: record === undefined ? [] : [record] } };
   }
 
@@ -130,21 +130,21 @@ export class StoredDevice {
       this.#saved = undefined;
       return;
     }
-    const known = typeof before === 'string' ? undefined : before;
-    const isNewLife = known !== undefined && known.ownership.life !== state.ownership.life;
+    const former = typeof before === 'string' ? undefined : before;
+    const isNewLife = former !== undefined && former.ownership.life !== state.ownership.life;
     if (isNewLife) this.#saved = undefined;
-    this.#trouble.note(known, state, nowMs);
+    this.#trouble.note(former, state, nowMs);
     const rows = rowsToSave(this.#saved, state, nowMs);
-    const newCommands = state.commands.loaded.filter((command) => !known?.commands.loaded.includes(command));
-    const newRecords = state.commands.records.filter((record) => !known?.commands.records.includes(record));
+    const newCommands = state.commands.loaded.filter((command) => !former?.commands.loaded.includes(command));
+    const newRecords = state.commands.records.filter((record) => !former?.commands.records.includes(record));
     const slices = Object.keys(rows).length;
     const others = newCommands.length + newRecords.length + state.newHistory.length;
-    if (known !== undefined && !isNewLife && slices === 1 && others === 0) {
+    if (former !== undefined && !isNewLife && slices === 1 && others === 0) {
       // One statement is written whole or not at all without a transaction of its own.
       this.storage.writeSlices(rows);
     } else if (slices + others > 0) {
       this.#ctx.storage.transactionSync(() => {
-        if (known === undefined) this.storage.create();
+        if (former === undefined) this.storage.create();
         if (isNewLife) this.storage.forgetOwner();
         this.storage.writeSlices(rows);
         this.storage.appendHistory(state.newHistory);
@@ -153,7 +153,7 @@ export class StoredDevice {
       });
     }
     // Set again even for the same time: the alarm that has fired is gone.
-    if (state.alarm.setAtMs !== null && state.alarm !== known?.alarm) this.#setAlarm(state.alarm.setAtMs);
+    if (state.alarm.setAtMs !== null && state.alarm !== former?.alarm) this.#setAlarm(state.alarm.setAtMs);
     this.#saved = savedState(this.#saved, state, rows);
     const written = afterWrite(state, nowMs);
     this.#device = written.state;

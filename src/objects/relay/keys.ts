@@ -74,8 +74,8 @@ export class RelayKeys {
   async findEnded(keyIds: ReadonlySet<string>): Promise<string[]> {
     if (keyIds.size === 0) return [];
     try {
-      const asked = findApiKeys(openDatabase(this.#env.DB, 'first-primary'), [...keyIds]);
-      const existing = await within(databaseAnswerMs, asked);
+      const reading = findApiKeys(openDatabase(this.#env.DB, 'first-primary'), [...keyIds]);
+      const existing = await within(databaseAnswerMs, reading);
       return existing === undefined ? [] : [...keyIds].filter((keyId) => !existing.includes(keyId));
     } catch (error) {
       log('warn', 'API keys of the relay not checked', describeError(error));

@@ -27,14 +27,14 @@ export class RecentPushes {
     if (origin === undefined) return [...payloads.keys()];
     const { spoolId, seqs, results, receivedAtMs } = origin;
     const marks = this.#marks.get(deviceId);
-    const isKnown = marks?.some(([known]) => known === spoolId) ?? false;
+    const hasMark = marks?.some(([name]) => name === spoolId) ?? false;
     const positions: number[] = [];
     let highest = 0;
     for (const [position, seq] of seqs.entries()) {
       // Nothing is known here of the spool, but the session took it before: it was pushed before the eviction. Another spool
       // may have brought messages since.
       const isOld = (receivedAtMs[position] ?? 0) <= this.#knownSinceMs;
-      const isForgotten = !isKnown && isOld && highest === 0 && results[position] === 'duplicate';
+      const isForgotten = !hasMark && isOld && highest === 0 && results[position] === 'duplicate';
       if (isForgotten || seq <= highest || isAtOrBelow(marks ?? noHighWaterMarks, spoolId, seq)) continue;
       // Raised by a redelivery too: the bridge may retry it, and then the session calls it a duplicate.
       highest = seq;

@@ -70,10 +70,10 @@ export function dueDevices<Socket>(
   });
 }
 
-export function isSameIdentity(one: Who, other: RelayIdentity): boolean {
-  if (one?.kind === 'device' && other.kind === 'device') return messagingName(one) === messagingName(other);
-  if (one?.kind !== 'user' || other.kind !== 'user') return false;
-  return one.userId === other.userId && one.key?.keyId === other.key?.keyId;
+export function isSameIdentity(who: Who, other: RelayIdentity): boolean {
+  if (who?.kind === 'device' && other.kind === 'device') return messagingName(who) === messagingName(other);
+  if (who?.kind !== 'user' || other.kind !== 'user') return false;
+  return who.userId === other.userId && who.key?.keyId === other.key?.keyId;
 }
 
 export function identityKey(who: RelayIdentity): string {

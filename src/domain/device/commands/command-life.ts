@@ -94,9 +94,9 @@ export function markPublished(
 }
 
 /** The first failure ends the command, because its caller is told; a later one is tried again. */
-export function markUnpublished(command: Command, isKnown: boolean, nowMs: number): Command {
+export function markUnpublished(command: Command, isCertain: boolean, nowMs: number): Command {
   if (command.publishedAtMs !== null) return { ...command, attemptAtMs: nowMs + brokerRetryAfterMs };
-  const undeliveredBecause = isKnown ? 'broker_unavailable' : 'outcome_unknown';
+  const undeliveredBecause = isCertain ? 'broker_unavailable' : 'outcome_unknown';
   return { ...command, isQueued: false, attemptAtMs: null, undeliveredBecause };
 }
 

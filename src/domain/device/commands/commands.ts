@@ -76,20 +76,21 @@ export const commandsSlice: Slice<CommandsSlice> = {
 
 export function acceptRequest(
   state: DeviceState,
-  given: { request: CommandRequest; commandId: string; number: number } & ({ actor: Actor } | { guestLinkId: string }),
+  input: { request: CommandRequest; commandId: string; number: number } & ({ actor: Actor } | { guestLinkId: string }),
   decision: Decision,
 ): { state: DeviceState; result: Outcome<AcceptedCommand> } {
-  const { request, commandId, number } = given;
+  const { request, commandId, number } = input;
   const { params, ttlSeconds, idempotencyKey: key } = request;
   const digest = JSON.stringify([Object.entries(params).sort(), ttlSeconds ?? null]);
-  const known = state.commands.records.find((record) => record.key === key);
-  if (known !== undefined) return { state, result: known.digest === digest ? { ok: true, value: known } : keyIsTaken };
+  const former = state.commands.records.find((record) => record.key === key);
+  if (former !== undefined)
+    return { state, result: former.digest === digest ? { ok: true, value: former } : keyIsTaken };
   const refusal = refuseCommand(state);
   if (refusal !== undefined) return { state, result: refuse(refusal) };
   const source =
-    'actor' in given
-      ? { givenBy: { userId: given.actor.userId, withKey: given.actor.scopes !== null } }
-      : { guestLinkId: given.guestLinkId };
+    'actor' in input
+      ? { givenBy: { userId: input.actor.userId, withKey: input.actor.scopes !== null } }
+      : { guestLinkId: input.guestLinkId };
   const command = acceptCommand({ commandId, number, params, ...source }, ttlSeconds, decision.nowMs);
   const deviceOnline = state.presence.connection.isOnline;
   const accepted = { commandId, deviceOnline, expiresAtMs: command.expiresAtMs, publication: 'pending' as const };
@@ -113,12 +114,12 @@ export function applyPublication(
   { commandId, outcome }: { commandId: string; outcome: PublishOutcome },
   decision: Decision,
 ): DeviceState {
-  const flight = state.commands.inFlight.find((one) => one.commandId === commandId);
-  const command = state.commands.loaded.find((one) => one.commandId === commandId);
+  const flight = state.commands.inFlight.find((entry) => entry.commandId === commandId);
+  const command = state.commands.loaded.find((entry) => entry.commandId === commandId);
   if (flight === undefined) return state;
   const { record } = flight;
   let next = withCommands(state, {
-    inFlight: state.commands.inFlight.filter((one) => one !== flight),
+    inFlight: state.commands.inFlight.filter((entry) => entry !== flight),
     records:
       record === undefined
         ? state.commands.records
@@ -127,8 +128,8 @@ export function applyPublication(
   if (command !== undefined) {
     next = outcome.ok
       ? applyPublished(next, command, flight.startedAtMs, outcome, decision)
-      : changeCommand(next, commandId, (one) =>
-          markUnpublished(one, isCertainlyUnpublished(outcome.reason), decision.nowMs),
+      : changeCommand(next, commandId, (entry) =>
+          markUnpublished(entry, isCertainlyUnpublished(outcome.reason), decision.nowMs),
         );
   }
   decision.effects.push({ kind: 'notify_waiting', commandId });
@@ -151,7 +152,7 @@ export function applyDelivery(state: DeviceState, commandId: string, nowMs: numb
 }
 
 export function isAwaitingReply(state: DeviceState, commandId: string): boolean {
-  return state.commands.loaded.some((one) => one.commandId === commandId && one.deviceAcknowledgedAtMs === null);
+  return state.commands.loaded.some((entry) => entry.commandId === commandId && entry.deviceAcknowledgedAtMs === null);
 }
 
 /** A report may show the result of the newest published command; the results of older ones cannot be distinguished from it. */
@@ -183,10 +184,10 @@ export function publishDue(state: DeviceState, decision: Decision): DeviceState 
 }
 
 export const cancelCommand: Handler<'cancel_requested'> = (state, { commandId }, { nowMs }) => {
-  const command = state.commands.loaded.find((one) => one.commandId === commandId);
+  const command = state.commands.loaded.find((entry) => entry.commandId === commandId);
   if (command === undefined) return { state, result: refuse({ kind: 'not_found', what: 'command', id: commandId }) };
   const view = viewCommand(state, command, nowMs);
-  if (view.state !== 'waiting' || state.commands.inFlight.some((one) => one.commandId === commandId)) {
+  if (view.state !== 'waiting' || state.commands.inFlight.some((entry) => entry.commandId === commandId)) {
     const isOnItsWay = ['sent', 'accepted', 'waiting'].includes(view.state);
     const problem = `is ${isOnItsWay ? 'published' : view.state} already`;
     return { state, result: refuse({ kind: 'invalid_input', path: 'commandId', problem }) };
@@ -215,9 +216,9 @@ function applyPublished(
   const hasReachedNobody = outcome.hasSubscribers === false && subscriptions.length === 0;
   const publication = { startedAtMs, acknowledgedAtMs: outcome.publishedAtMs, hasReachedNobody };
   const { isOnline } = state.presence.connection;
-  let next = changeCommand(state, commandId, (one) => markPublished(one, publication, isOnline, nowMs));
+  let next = changeCommand(state, commandId, (entry) => markPublished(entry, publication, isOnline, nowMs));
   for (const older of pendingCommands(next, nowMs)) {
-    if (older.number < number) next = changeCommand(next, older.commandId, (one) => markCancelled(one, 'replaced'));
+    if (older.number < number) next = changeCommand(next, older.commandId, (entry) => markCancelled(entry, 'replaced'));
   }
   const payload = encodeControl(params, commandId, acceptedAtMs);
   pushMessage({ ...state, subscriptions }, topicActions.propertySet, payload, decision);

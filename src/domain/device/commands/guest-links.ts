@@ -60,7 +60,7 @@ export const makeGuestLink: Handler<'guest_link_made'> = (state, { link, actor, 
   const { linkId, params, expiresAtMs, maxUses = maxUsesOfLink } = link;
   const refusal = refuseCommand(state) ?? refuseRange({ maxUses, expiresAtMs }, nowMs);
   if (refusal !== undefined) return { state, result: refuse(refusal) };
-  const open = state.guests.links.filter((one) => stateOf(one, nowMs) === 'open');
+  const open = state.guests.links.filter((other) => stateOf(other, nowMs) === 'open');
   if (open.length >= max) {
     return { state, result: refuse({ kind: 'limit_reached', limit: { name: 'guestLinksPerDevice', max } }) };
   }
@@ -82,7 +82,7 @@ function refuseRange(
 }
 
 export const revokeGuestLink: Handler<'guest_link_revoked'> = (state, { linkId, address }, { nowMs }) => {
-  const links = state.guests.links.filter((one) => one.linkId !== linkId);
+  const links = state.guests.links.filter((entry) => entry.linkId !== linkId);
   if (links.length === state.guests.links.length) {
     return { state, result: refuse({ kind: 'not_found', what: 'guest_link', id: linkId }) };
   }
@@ -102,14 +102,14 @@ export const applyGuestUse: Handler<'guest_link_used'> = (
   decision,
 ) => {
   const { nowMs } = decision;
-  const found = findStanding(state, linkId);
-  if (!found.ok) return { state, result: found };
-  const link = found.value;
+  const standing = findStanding(state, linkId);
+  if (!standing.ok) return { state, result: standing };
+  const link = standing.value;
   const idempotencyKey = requestId === undefined ? undefined : guestKey(linkId, requestId);
   const request = { params: link.params, ttlSeconds: undefined, waitSeconds: undefined, idempotencyKey };
   const isRepeated = idempotencyKey !== undefined && state.commands.records.some(({ key }) => key === idempotencyKey);
-  const given = { request, commandId, number, guestLinkId: linkId };
-  if (isRepeated) return acceptRequest(state, given, decision);
+  const input = { request, commandId, number, guestLinkId: linkId };
+  if (isRepeated) return acceptRequest(state, input, decision);
   const linkState = stateOf(link, nowMs);
   if (linkState !== 'open') return { state, result: refuse({ kind: 'guest_link_refused', because: linkState }) };
   const guestUses = spend(state.budgets.guestUses, guestUsesPerMinute, nowMs);
@@ -117,7 +117,7 @@ export const applyGuestUse: Handler<'guest_link_used'> = (
     const retryAfterSeconds = Math.ceil((roomAtMs(state.budgets.guestUses, guestUsesPerMinute, nowMs) - nowMs) / 1000);
     return { state, result: refuse({ kind: 'rate_limited', limit: 'guestUsesPerMinute', retryAfterSeconds }) };
   }
-  const accepted = acceptRequest(state, given, decision);
+  const accepted = acceptRequest(state, input, decision);
   if (!accepted.result.ok) return accepted;
   const used = { ...link, uses: link.uses + 1, lastUsedAtMs: nowMs };
   const counted = withLink({ ...accepted.state, budgets: { ...state.budgets, guestUses } }, used);
@@ -126,7 +126,7 @@ export const applyGuestUse: Handler<'guest_link_used'> = (
 
 /** Gives a use back if its command has certainly reached nobody. @param before the state before that was known */
 export function returnGuestUse(before: DeviceState, state: DeviceState, commandId: string, nowMs: number): DeviceState {
-  const find = ({ commands }: DeviceState) => commands.loaded.find((one) => one.commandId === commandId);
+  const find = ({ commands }: DeviceState) => commands.loaded.find((entry) => entry.commandId === commandId);
   const command = find(state);
   const because = command?.undeliveredBecause ?? null;
   if (command?.guestLinkId === undefined || because === null || because === 'outcome_unknown') return state;
@@ -137,19 +137,19 @@ export function returnGuestUse(before: DeviceState, state: DeviceState, commandI
 }
 
 export function viewGuestLinks({ guests }: DeviceState, nowMs: number): GuestLinkView[] {
-  return guests.links.map((one) => viewLink(one, nowMs)).toReversed();
+  return guests.links.map((link) => viewLink(link, nowMs)).toReversed();
 }
 
 export function viewAsGuest(state: DeviceState, linkId: string, nowMs: number): Outcome<GuestView> {
-  const found = findStanding(state, linkId);
-  if (!found.ok) return found;
+  const standing = findStanding(state, linkId);
+  if (!standing.ok) return standing;
   const { identity, presence } = state;
   const isOnline = presence.connection.isOnline && !identity.isDisabled;
-  return accept({ deviceName: identity.name, isOnline, link: viewLink(found.value, nowMs) });
+  return accept({ deviceName: identity.name, isOnline, link: viewLink(standing.value, nowMs) });
 }
 
 export function countUsesLeft({ guests }: DeviceState, linkId: string, nowMs: number): number {
-  const link = guests.links.find((one) => one.linkId === linkId);
+  const link = guests.links.find((entry) => entry.linkId === linkId);
   return link !== undefined && stateOf(link, nowMs) === 'open' ? link.maxUses - link.uses : 0;
 }
 
@@ -159,7 +159,7 @@ export function guestKey(linkId: string, requestId: string): string {
 }
 
 function findStanding(state: DeviceState, linkId: string): Outcome<GuestLink> {
-  const link = state.guests.links.find((one) => one.linkId === linkId);
+  const link = state.guests.links.find((entry) => entry.linkId === linkId);
   const role = link && roleOf(ownershipOf(state), link.createdBy);
   const stands = role !== undefined && hasRight(role, 'share') && hasRight(role, 'control');
   return link !== undefined && stands ? accept(link) : refuse(revoked);

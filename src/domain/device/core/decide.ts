@@ -87,16 +87,16 @@ const requests: { [Kind in RequestedKind]: Handler<Kind> } = {
 
   messages_received: (state, { productKey, spoolId, messages }, decision) => {
     if (productKey !== state.identity.productKey) return { state, result: rejectAll(messages.length) };
-    const taken = takeMessages(state, spoolId, messages, decision);
+    const outcome = takeMessages(state, spoolId, messages, decision);
     const others: Ingested['others'] = [];
-    for (const [position, result] of taken.results.entries()) {
+    for (const [position, result] of outcome.results.entries()) {
       if (result.result !== 'accepted') others.push({ ...result, position });
     }
     const mayBeHeard = !state.identity.isDisabled && !state.credentials.isAwaitingLogin;
-    const subscriptions = mayBeHeard ? taken.state.subscriptions : [];
+    const subscriptions = mayBeHeard ? outcome.state.subscriptions : [];
     const generations = liveGenerations(state.credentials, decision.nowMs);
-    const readers = mayBeHeard ? sharing.readersOf(taken.state) : [];
-    return { state: taken.state, result: { others, subscriptions, generations, readers } };
+    const readers = mayBeHeard ? sharing.readersOf(outcome.state) : [];
+    return { state: outcome.state, result: { others, subscriptions, generations, readers } };
   },
 
   relay_message_received: (state, { productKey, generation, action, payload }, decision) => {
@@ -108,14 +108,14 @@ const requests: { [Kind in RequestedKind]: Handler<Kind> } = {
       const problem = 'revoked';
       return { state, result: refuse({ kind: 'credential_refused', credential: 'session', problem }) };
     }
-    const taken = takeRelayMessage(state, action, payload, decision);
-    if (taken === undefined) {
+    const outcome = takeRelayMessage(state, action, payload, decision);
+    if (outcome === undefined) {
       const limit = 'deviceMessagesPerMinute';
       const counted = countDropped(state, 1, decision.nowMs);
       return { state: counted, result: refuse({ kind: 'rate_limited', limit, retryAfterSeconds: 1 }) };
     }
-    if (taken.result.result === 'accepted') pushMessage(state, action, payload, decision);
-    return { state: taken.state, result: accept(taken.result) };
+    if (outcome.result.result === 'accepted') pushMessage(state, action, payload, decision);
+    return { state: outcome.state, result: accept(outcome.result) };
   },
 
   command_requested: allowed('control', acceptRequest),

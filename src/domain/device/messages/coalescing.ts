@@ -76,5 +76,5 @@ export function coalescedMessages({ properties, reportedAtMs, status }: Coalesce
     const meaning = { kind: 'status', status: status.word } as const;
     messages.push({ action: topicActions.status, meaning, payload, atMs: status.atMs });
   }
-  return messages.sort((one, other) => one.atMs - other.atMs);
+  return messages.sort((a, b) => a.atMs - b.atMs);
 }

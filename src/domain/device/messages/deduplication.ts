@@ -65,7 +65,7 @@ export function isRedelivery(slice: DeduplicationSlice, delivery: Delivery): boo
   const { spoolId, fingerprint, receivedAtMs } = delivery;
   if (!delivery.isDup) {
     return slice.redelivered.some(
-      ([known, spool, atMs]) => known === fingerprint && spool !== spoolId && receivedAtMs < atMs + clockSlackMs,
+      ([print, spool, atMs]) => print === fingerprint && spool !== spoolId && receivedAtMs < atMs + clockSlackMs,
     );
   }
   if (delivery.redeliveryOf !== undefined) return true;

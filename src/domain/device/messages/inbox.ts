@@ -71,11 +71,11 @@ export function takeMessages(
       return admitted === undefined ? dropped : refusal;
     }
     if (refusal !== undefined) return refusal;
-    const taken = takeSafely(spoolId, message.seq, { nowMs, effects }, (own) =>
+    const outcome = takeSafely(spoolId, message.seq, { nowMs, effects }, (own) =>
       takeMessage(next, spoolId, message, own),
     );
-    next = taken?.state ?? putAside(next, spoolId, message.seq);
-    return taken?.result ?? handlingFailed;
+    next = outcome?.state ?? putAside(next, spoolId, message.seq);
+    return outcome?.result ?? handlingFailed;
   });
   return { state: next, results };
 }
@@ -89,9 +89,9 @@ function takeSafely(
 ): Taken | undefined {
   const own: Decision = { nowMs, effects: [] };
   try {
-    const taken = take(own);
+    const outcome = take(own);
     effects.push(...own.effects);
-    return taken;
+    return outcome;
   } catch (error) {
     effects.push({ kind: 'log_failed_message', spoolId, seq, error });
     return undefined;
@@ -124,11 +124,11 @@ export function takeDirectMessages(
 ): TakenBatch {
   let next = state;
   const results = messages.map(({ action, payload }, index): MessageResult => {
-    const taken = takeSafely('direct', index, { nowMs, effects }, (own) =>
+    const outcome = takeSafely('direct', index, { nowMs, effects }, (own) =>
       takeDirectMessage(next, action, payload, own),
     );
-    next = taken?.state ?? next;
-    return taken?.result ?? handlingFailed;
+    next = outcome?.state ?? next;
+    return outcome?.result ?? handlingFailed;
   });
   return { state: next, results };
 }
@@ -150,8 +150,8 @@ function takeDirectMessage(
     ? { ...admitted, presence: { ...admitted.presence, connection: { ...connection, oldWillUntilMs: null } } }
     : admitted;
   const shown = showRejected(heard, meaning, { action, payload: payload ?? '' }, nowMs);
-  const taken = applyFromDevice(shown, meaning, nowMs, decision);
-  return payload === undefined ? { ...taken, result: { result: 'rejected', reason: 'not_text' } } : taken;
+  const outcome = applyFromDevice(shown, meaning, nowMs, decision);
+  return payload === undefined ? { ...outcome, result: { result: 'rejected', reason: 'not_text' } } : outcome;
 }
 
 /** What waited for a second because the device sends too many. Of a session that has ended meanwhile nothing counts. */

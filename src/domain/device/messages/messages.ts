@@ -57,13 +57,13 @@ function report(properties: { [name: string]: Json }): DeviceMessage {
   const kept = new Map<string, Json>();
   const dropped: string[] = [];
   for (const [name, value] of Object.entries(properties)) {
-    if (isTaken(name, value)) kept.set(name, value);
+    if (isStorable(name, value)) kept.set(name, value);
     else if (dropped.length < maxShownNames) dropped.push(name.slice(0, maxShownName));
   }
   return dropped.length > 0 ? { kind: 'report', properties: kept, dropped } : { kind: 'report', properties: kept };
 }
 
-function isTaken(name: string, value: Json): boolean {
+function isStorable(name: string, value: Json): boolean {
   if (Object.hasOwn(knownProperties, name)) return isKnownProperty(name as keyof typeof knownProperties, value);
   return name.length <= 64 && JSON.stringify(value).length <= maxPropertyBytes;
 }

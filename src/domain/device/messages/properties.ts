@@ -63,13 +63,13 @@ export const propertiesSlice: Slice<PropertiesSlice, SavedProperties> = {
 };
 
 export function changedProperties(
-  known: PropertiesSlice['values'],
+  values: PropertiesSlice['values'],
   reported: ReadonlyMap<string, Json>,
 ): Map<string, Json> {
   const changes = new Map<string, Json>();
   for (const [name, value] of reported) {
-    const before = known.find(([one]) => one === name);
-    const isFull = known.length + changes.size >= maxProperties;
+    const before = values.find(([valueName]) => valueName === name);
+    const isFull = values.length + changes.size >= maxProperties;
     if (before === undefined && isFull && !Object.hasOwn(knownProperties, name)) continue;
     if (before === undefined || !isSame(before[1], value)) changes.set(name, value);
   }
@@ -94,6 +94,6 @@ function isPosition(value: Json | undefined): value is Position {
   return isKnownProperty('position', value);
 }
 
-function isSame(one: Json, other: Json): boolean {
-  return one === other || (typeof other === 'object' && JSON.stringify(one) === JSON.stringify(other));
+function isSame(value: Json, other: Json): boolean {
+  return value === other || (typeof other === 'object' && JSON.stringify(value) === JSON.stringify(other));
 }

@@ -38,11 +38,11 @@ export function addSubscription(
   ignoresCommands: boolean,
   nowMs: number,
 ): Subscription[] {
-  const former = subscriptions.find((one) => one.shard === shard);
+  const former = subscriptions.find((entry) => entry.shard === shard);
   // Grows even when the list was empty in between, so that a late removal never meets a newer registration's number.
-  const registrationId = Math.max(nowMs, ...subscriptions.map((one) => one.registrationId + 1));
+  const registrationId = Math.max(nowMs, ...subscriptions.map((entry) => entry.registrationId + 1));
   const isIgnoring = ignoresCommands && (former === undefined || former.ignoresCommands);
-  return [...subscriptions.filter((one) => one !== former), { shard, registrationId, ignoresCommands: isIgnoring }];
+  return [...subscriptions.filter((entry) => entry !== former), { shard, registrationId, ignoresCommands: isIgnoring }];
 }
 
 /** The shard has no socket for this device. It stays subscribed if it registered again since. */
@@ -51,6 +51,6 @@ export function removeSubscription(
   shard: string,
   registrationId: number,
 ): readonly Subscription[] {
-  const left = subscriptions.filter((one) => one.shard !== shard || one.registrationId !== registrationId);
+  const left = subscriptions.filter((entry) => entry.shard !== shard || entry.registrationId !== registrationId);
   return left.length < subscriptions.length ? left : subscriptions;
 }

@@ -85,8 +85,8 @@ export const activateAgain: Handler<'provisioned'> = (state, activation, decisio
     const retryAfterSeconds = Math.ceil((credentials.roomAtMs - nowMs) / 1000);
     return refused('too_many_in_use', { kind: 'rate_limited', limit: 'passwordsInUsePerDevice', retryAfterSeconds });
   }
-  const known = isActivated(state.credentials) ? state : markProjectionBehind(state, true);
-  const next = count({ ...known, ownership: { ...ownership, isReleased: false }, credentials });
+  const marked = isActivated(state.credentials) ? state : markProjectionBehind(state, true);
+  const next = count({ ...marked, ownership: { ...ownership, isReleased: false }, credentials });
   if (credentials.ended !== state.credentials.ended) endRelaySessions(next, 'credentials_rotated', decision);
   return { state: next, result: accept({ isNew: false, endsSessions: false }) };
 };

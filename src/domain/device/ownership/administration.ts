@@ -40,8 +40,8 @@ export const replaceCredentials: Handler<'credentials_replaced'> = (state, { pas
   const { credentials, settings, identity } = state;
   const issued = { secretDigest: credentials.secretDigest, passwordDigest };
   const replaced = replacePasswords(credentials, issued, settings.asksAtLogin, decision.nowMs);
-  const known = isActivated(credentials) ? state : markProjectionBehind(state, true);
-  const next = revokeDirectSession({ ...known, credentials: replaced }, decision);
+  const marked = isActivated(credentials) ? state : markProjectionBehind(state, true);
+  const next = revokeDirectSession({ ...marked, credentials: replaced }, decision);
   endRelaySessions(next, 'credentials_rotated', decision);
   const { productKey, deviceId } = identity;
   return {

@@ -163,7 +163,9 @@ export function noteAnnouncementEnd(
   { time, isPublished }: { time: number; isPublished: boolean },
   decision: Decision,
 ): DeviceState {
-  const announcements = state.presence.announcements.map((one) => (one.time === time ? { ...one, isPublished } : one));
+  const announcements = state.presence.announcements.map((entry) =>
+    entry.time === time ? { ...entry, isPublished } : entry,
+  );
   const ended = withPresence(state, { announcements, isAnnouncing: false });
   return pendingAnnouncement(ended, decision.nowMs)?.time === time ? ended : publishAnnouncement(ended, decision);
 }

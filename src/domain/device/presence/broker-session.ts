@@ -22,7 +22,7 @@ export const logIn: Handler<'login_attempted'> = (state, event, decision) => {
     event.relayShard === undefined
       ? beginAtBroker(state, digest, event.address, decision)
       : registerShard(state, digest, event.relayShard, nowMs);
-  const generation = next.credentials.passwords.find((one) => one.digest === digest)?.generation ?? 0;
+  const generation = next.credentials.passwords.find((password) => password.digest === digest)?.generation ?? 0;
   const { productKey, deviceId } = next.identity;
   return { state: next, result: accept({ productKey, deviceId, generation }) };
 };

@@ -190,12 +190,12 @@ export const takeDirectPackets: Handler<'direct_packets_received'> = (
   }
   // A device acknowledges a command before it replies to it.
   const heard = delivered.reduce((before, commandId) => applyDelivery(before, commandId, decision.nowMs), state);
-  const taken = takeDirectMessages(heard, messages, decision);
-  let next = taken.state;
+  const applied = takeDirectMessages(heard, messages, decision);
+  let next = applied.state;
   if (hasSubscribed) next = applyReturn(next, decision);
   if (end !== null) next = endDirectSession(next, end, decision);
   return {
     state: next,
-    result: { results: taken.results, subscriptions: next.subscriptions, generations, readers: readersOf(next) },
+    result: { results: applied.results, subscriptions: next.subscriptions, generations, readers: readersOf(next) },
   };
 };

@@ -44,12 +44,12 @@ export function readConnect(reader: PacketReader): First | undefined {
   return connectExpected;
 }
 
-export function answer(connection: DirectConnection, step: DirectStep, taken: DirectTaken | undefined): void {
+export function answer(connection: DirectConnection, step: DirectStep, outcome: DirectTaken | undefined): void {
   const { level } = step.session;
   const parts = step.replies.map((reply) =>
     reply.kind === 'bytes'
       ? reply.bytes
-      : encodePuback(level, reply.packetId, pubackCodeOf(reasonOf(taken, reply.message))),
+      : encodePuback(level, reply.packetId, pubackCodeOf(reasonOf(outcome, reply.message))),
   );
   const [first] = parts;
   if (first !== undefined) connection.send(parts.length === 1 ? first : join(parts));
@@ -58,21 +58,21 @@ export function answer(connection: DirectConnection, step: DirectStep, taken: Di
 /** Subscribers get what the device sent, also what the service cannot read, but nothing of too many. */
 export function sortMessages(
   step: DirectStep,
-  taken: DirectTaken,
+  outcome: DirectTaken,
 ): { heard: RelayMessage[]; refusedBecause: string[] } {
   const heard: RelayMessage[] = [];
   const reasons = new Set<string>();
   for (const [index, { topic, payload }] of step.messages.entries()) {
-    const reason = reasonOf(taken, index);
+    const reason = reasonOf(outcome, index);
     if (reason !== undefined) reasons.add(reason);
     const isHeard = payload !== undefined && reason !== droppedReason && reason !== 'session_revoked';
-    if (isHeard) heard.push({ topic, payload, isJson: taken.results[index]?.result === 'accepted' });
+    if (isHeard) heard.push({ topic, payload, isJson: outcome.results[index]?.result === 'accepted' });
   }
   return { heard, refusedBecause: [...reasons] };
 }
 
-function reasonOf(taken: DirectTaken | undefined, index: number): string | undefined {
-  const result = taken?.results[index];
+function reasonOf(outcome: DirectTaken | undefined, index: number): string | undefined {
+  const result = outcome?.results[index];
   return result !== undefined && 'reason' in result ? result.reason : undefined;
 }
 

@@ -249,7 +249,7 @@ export class DirectSockets {
       return;
     }
     const { startedAtMs } = session;
-    const taken = this.#device.decide(
+    const outcome = this.#device.decide(
       {
         kind: 'direct_packets_received',
         startedAtMs,
@@ -263,19 +263,19 @@ export class DirectSockets {
         if (end !== undefined) this.#close(connection, end);
       },
     );
-    this.#pushOn(connection, step, taken);
+    this.#pushOn(connection, step, outcome);
   }
 
   /** To the relay, and to the device itself if it subscribed to its own topics (MQTT-3.3.5-1). */
-  #pushOn(connection: DirectConnection, step: DirectStep, taken: DirectTaken): void {
-    const { heard, refusedBecause } = sortMessages(step, taken);
+  #pushOn(connection: DirectConnection, step: DirectStep, outcome: DirectTaken): void {
+    const { heard, refusedBecause } = sortMessages(step, outcome);
     if (refusedBecause.length > 0) this.#log('info', 'direct messages not accepted', { reasons: refusedBecause });
-    const runs = runsOf(this.#ctx.id.name ?? '', taken, heard);
+    const runs = runsOf(this.#ctx.id.name ?? '', outcome, heard);
     for (const { topic, payloads } of runs) {
       if (!connection.isOpen() || grantedQos(step.session, topic, true) === undefined) continue;
       for (const payload of payloads) this.publish(topic, payload, null);
     }
-    this.#pushes.add(runs.map((run) => ({ run, subscriptions: taken.subscriptions })));
+    this.#pushes.add(runs.map((run) => ({ run, subscriptions: outcome.subscriptions })));
   }
 
   #awaitRest(connection: DirectConnection): void {
