@@ -64,6 +64,7 @@ class Chance {
     return this.below(900);
   }
 
+  /** The time in ms that a message is on its way to the service. */
   delay(): number {
     return this.below(this.of(500, 90 * second));
   }

@@ -28,6 +28,7 @@ type EventOf<Kind extends EventKind> = Extract<DeviceEvent, { kind: Kind }>;
 type Published = { topic: string; payload: string };
 
 const ownerId = 1;
+/** The default limits. */
 const limits = readLimits('');
 
 /** What an activation with nothing to show has beside its facts. */
@@ -117,6 +118,7 @@ export class CoreDevice {
     return listed.map((command) => viewCommand(this.state, command, this.nowMs));
   }
 
+  /** Without the activation that the constructor made. */
   events() {
     const page = { page: 1, size: 100 };
     return ask(this.#device, inPerson(ownerId), 'readReports', (state) => {
@@ -135,7 +137,7 @@ export class CoreDevice {
     return this.#device;
   }
 
-  /** Runs the alarm where one is set, early or late. */
+  /** Runs the alarm if it is set, early or late. */
   fireAlarm(): void {
     const { setAtMs } = this.state.alarm;
     if (setAtMs !== null) this.run({ kind: 'alarm_fired', scheduledAtMs: setAtMs });

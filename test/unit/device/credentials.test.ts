@@ -33,7 +33,7 @@ function digestsAt(credentials: CredentialsSlice, nowMs: number): string[] {
   return validPasswords(credentials, nowMs).map(({ digest }) => digest);
 }
 
-/** A further activation by whoever knows the serial, or, with `isUnproven` false, with proof. */
+/** A further activation: by a stranger who knows the serial, or, with `isUnproven` false, with proof. */
 function activate(credentials: CredentialsSlice, passwordDigest: string, nowMs: number, isUnproven = true) {
   const issued = { secretDigest: 'secret', passwordDigest };
   const added = addPassword(credentials, issued, nowMs, isUnproven);

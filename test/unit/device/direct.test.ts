@@ -19,6 +19,12 @@ function connect(device: CoreDevice, takenOver: { will: string | null } | null =
 const end = (device: CoreDevice, startedAtMs: number, reason: DirectSessionEnd['reason']) =>
   device.run({ kind: 'direct_ended', end: { startedAtMs, reason, will: null, endedAtMs: device.nowMs } });
 
+function isOnlineWithoutSocket(device: CoreDevice, afterMs: number): boolean {
+  device.nowMs += afterMs;
+  device.run({ kind: 'direct_checked', open: null });
+  return device.status().online;
+}
+
 function details(device: CoreDevice): string[] {
   const events = device.events();
   if (!events.ok) throw new Error(events.refusal.kind);
@@ -76,15 +82,10 @@ describe('a direct session', () => {
     connect(device);
     device.nowMs += 10_000;
     device.sleep();
-    device.run({ kind: 'direct_checked', open: null });
-    expect(device.status().online).toBe(true);
+    expect(isOnlineWithoutSocket(device, 0)).toBe(true);
     device.sleep();
-    device.nowMs += 29_999;
-    device.run({ kind: 'direct_checked', open: null });
-    expect(device.status().online).toBe(true);
-    device.nowMs += 1;
-    device.run({ kind: 'direct_checked', open: null });
-    expect(device.status().online).toBe(false);
+    expect(isOnlineWithoutSocket(device, 29_999)).toBe(true);
+    expect(isOnlineWithoutSocket(device, 1)).toBe(false);
     expect(details(device)).toEqual(['offline deployed', 'online']);
   });
 
@@ -122,13 +123,9 @@ describe('a direct session', () => {
     const device = new CoreDevice(startMs, { limits });
     connect(device);
     expect(device.state.direct.checkAtMs).toBe(startMs + 10_000);
-    device.run({ kind: 'direct_checked', open: null });
-    device.nowMs += 1_999;
-    device.run({ kind: 'direct_checked', open: null });
-    expect(device.status().online).toBe(true);
-    device.nowMs += 1;
-    device.run({ kind: 'direct_checked', open: null });
-    expect(device.status().online).toBe(false);
+    expect(isOnlineWithoutSocket(device, 0)).toBe(true);
+    expect(isOnlineWithoutSocket(device, 1_999)).toBe(true);
+    expect(isOnlineWithoutSocket(device, 1)).toBe(false);
     expect(details(device)).toEqual(['offline deployed', 'online']);
   });
 

@@ -56,6 +56,7 @@ class Shard {
     this.#end = work;
   }
 
+  /** Answers the shard's ping. */
   pong(socket: string, id = this.pings.get(socket)): boolean {
     return this.outbox.takePong(socket, JSON.stringify({ action: 'pong', id }));
   }
@@ -68,6 +69,7 @@ class Shard {
     return push;
   }
 
+  /** Ends one turn of the outbox: the frames that were written in it. */
   async turn(): Promise<string[]> {
     const before = this.written.length;
     this.#next();

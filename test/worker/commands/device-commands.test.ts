@@ -202,7 +202,7 @@ describe('GET /devices/:deviceId/properties', () => {
     await bringUp(device, report({ position: 'sideways', angle: 5 }));
     const lines = log.mock.calls.flatMap(([line]) => (String(line).includes('not understood') ? [String(line)] : []));
     log.mockRestore();
-    // Of many one, and nothing of what the device sent.
+    // One line for many messages, without their text.
     expect(lines.map((line) => JSON.parse(line) as unknown)).toEqual([
       {
         level: 'info',

@@ -90,6 +90,7 @@ describe('a device that is not there', () => {
 });
 
 describe('connections beyond what may wake objects', () => {
+  /** Connections of one device in a minute that wake its object; the other budgets are larger. */
   const straight = 6;
 
   async function beyond(deviceId: string) {

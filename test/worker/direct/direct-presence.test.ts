@@ -170,14 +170,18 @@ describe('the keep-alive', () => {
 });
 
 describe('a socket that the service lost', () => {
-  const lose = ({ deviceId }: TestDevice) => evictDurableObject(sessionOf(deviceId), { webSockets: 'close' });
-
-  it('leaves no false offline where the device comes back in time, and the events say why it connected again', async () => {
+  /** As after a deployment or the end of the process: no handler of the close runs. */
+  async function loseSession() {
     const device = await provisionDevice();
     const relay = await listenAs(device, topicOf(device, status));
     await DirectClient.connect(device);
     expect(await relay.next()).toMatchObject({ payload: { status: 'online' } });
-    await lose(device);
+    await evictDurableObject(sessionOf(device.deviceId), { webSockets: 'close' });
+    return { device, relay };
+  }
+
+  it('leaves no false offline where the device comes back in time, and the events say why it connected again', async () => {
+    const { device, relay } = await loseSession();
     expect(await statusOf(device)).toMatchObject({ online: true });
     await DirectClient.connect(device);
     expect(await eventsOf(device)).toEqual(['online connected deployed', 'online connected']);
@@ -185,11 +189,7 @@ describe('a socket that the service lost', () => {
   });
 
   it('is noticed by the alarm where nobody asks', async () => {
-    const device = await provisionDevice();
-    const relay = await listenAs(device, topicOf(device, status));
-    await DirectClient.connect(device);
-    expect(await relay.next()).toMatchObject({ payload: { status: 'online' } });
-    await lose(device);
+    const { device, relay } = await loseSession();
     const startMs = Date.now();
     atClock(startMs + 300_000);
     await runDurableObjectAlarm(sessionOf(device.deviceId));

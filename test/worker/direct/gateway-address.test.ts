@@ -1,4 +1,4 @@
-// Whose address counts where a device comes through a gateway: the one that the gateway tells with its secret. Nobody else is
+// Whose address counts if a device comes through a gateway: the address that the gateway tells with its secret. Nobody else is
 // believed.
 import { env } from 'cloudflare:workers';
 import { describe, expect, it } from 'vitest';

@@ -31,7 +31,7 @@ import {
   failure,
   reportOf,
   pushOf,
-  ownDevices,
+  userWithDevice,
   sql,
   registrations,
   leases,
@@ -70,16 +70,15 @@ describe('what a device knows of such subscriptions', () => {
   });
 
   it('is not asked for after a subscription until something is to be pushed', async () => {
-    const userId = newUserId();
-    const [device] = await ownDevices(userId, 1);
+    const { userId, device } = await userWithDevice();
     const asks = vi.spyOn(FleetDirectory.prototype, 'ask');
     await evictDurableObject(directoryOf(userId));
     const socket = await listen(userId, everything);
     expect(await leases(userId)).toEqual([]);
     expect(asks).not.toHaveBeenCalled();
-    await report(reportOf(device!, 'up'), reportOf(device!, 'down'));
-    expect(await socket.next()).toEqual(pushOf(device!, 'up'));
-    expect(await socket.next()).toEqual(pushOf(device!, 'down'));
+    await report(reportOf(device, 'up'), reportOf(device, 'down'));
+    expect(await socket.next()).toEqual(pushOf(device, 'up'));
+    expect(await socket.next()).toEqual(pushOf(device, 'down'));
     expect(asks).toHaveBeenCalledTimes(1);
     asks.mockRestore();
   });
@@ -147,39 +146,36 @@ describe('what a device knows of such subscriptions', () => {
   });
 
   it('comes at the second try where the first failed to end a lease', async () => {
-    const userId = newUserId();
-    const [device] = await ownDevices(userId, 1);
+    const { userId, device } = await userWithDevice();
     const socket = await signIn(userId);
     const once = vi.spyOn(DeviceSession.prototype, 'endFleetLease').mockImplementationOnce(retryable);
     expect(await socket.ask({ action: 'subscribe', topic: everything })).toEqual(subscribed(everything));
     once.mockRestore();
-    await report(reportOf(device!, 'up'));
-    expect(await socket.next()).toEqual(pushOf(device!, 'up'));
+    await report(reportOf(device, 'up'));
+    expect(await socket.next()).toEqual(pushOf(device, 'up'));
   });
 
   it('is held up by no device that does not answer, which the alarm of the shard tells later', async () => {
-    const userId = newUserId();
-    const [device] = await ownDevices(userId, 1);
+    const { userId, device } = await userWithDevice();
     const away = vi.spyOn(DeviceSession.prototype, 'endFleetLease').mockImplementation(failure);
     const socket = await listen(userId, everything);
     away.mockRestore();
-    await report(reportOf(device!, 'up'));
+    await report(reportOf(device, 'up'));
     await confirmFleets(userId);
-    await report(reportOf(device!, 'down'));
-    expect(await socket.next()).toEqual(pushOf(device!, 'down'));
+    await report(reportOf(device, 'down'));
+    expect(await socket.next()).toEqual(pushOf(device, 'down'));
   });
 
   it('outlives a sleep of the device: it is not asked for again', async () => {
-    const userId = newUserId();
-    const [device] = await ownDevices(userId, 1);
-    await evictDurableObject(sessionOf(device!.deviceId));
+    const { userId, device } = await userWithDevice();
+    await evictDurableObject(sessionOf(device.deviceId));
     const asks = vi.spyOn(FleetDirectory.prototype, 'ask');
-    await report(reportOf(device!, 'up'));
+    await report(reportOf(device, 'up'));
     expect(asks).not.toHaveBeenCalled();
     asks.mockRestore();
     const socket = await listen(userId, everything);
-    await report(reportOf(device!, 'down'));
-    expect(await socket.next()).toEqual(pushOf(device!, 'down'));
+    await report(reportOf(device, 'down'));
+    expect(await socket.next()).toEqual(pushOf(device, 'down'));
   });
 
   it('delays no message for long where the directory does not answer', async () => {
@@ -194,15 +190,14 @@ describe('what a device knows of such subscriptions', () => {
   });
 
   it('is found again where the directory was lost: by the alarm of the shard, and with the next lease', async () => {
-    const userId = newUserId();
-    const [device] = await ownDevices(userId, 1);
+    const { userId, device } = await userWithDevice();
     const socket = await listen(userId, everything);
     await sql(userId, 'DELETE FROM listener');
     await sql(userId, 'DELETE FROM lease');
     await confirmFleets(userId);
     expect(await registrations(userId)).toMatchObject([{ shard: shardName }]);
-    await afterLease(() => report(reportOf(device!, 'up')));
-    expect(await socket.next()).toEqual(pushOf(device!, 'up'));
+    await afterLease(() => report(reportOf(device, 'up')));
+    expect(await socket.next()).toEqual(pushOf(device, 'up'));
   });
 });
 

@@ -29,6 +29,7 @@ import {
   reportOf,
   pushOf,
   ownDevices,
+  userWithDevice,
   registrations,
 } from '../rig/fleet.ts';
 
@@ -93,8 +94,7 @@ describe('a subscription to everything of a user', () => {
   });
 
   it('calls a device that pushed nothing only once, however often it is made again', async () => {
-    const userId = newUserId();
-    const [device] = await ownDevices(userId, 1);
+    const { userId, device } = await userWithDevice();
     const socket = await signIn(userId);
     const endings = vi.spyOn(DeviceSession.prototype, 'endFleetLease');
     for (let times = 0; times < 5; times += 1) {
@@ -103,59 +103,55 @@ describe('a subscription to everything of a user', () => {
     }
     expect(endings).toHaveBeenCalledTimes(1);
     endings.mockRestore();
-    await report(reportOf(device!, 'up'));
-    expect(await socket.next()).toEqual(pushOf(device!, 'up'));
+    await report(reportOf(device, 'up'));
+    expect(await socket.next()).toEqual(pushOf(device, 'up'));
   });
 
   it('goes on after shard and directory were evicted', async () => {
-    const userId = newUserId();
-    const [device] = await ownDevices(userId, 1);
+    const { userId, device } = await userWithDevice();
     const socket = await listen(userId, everything);
     await evictDurableObject(shard());
     await evictDurableObject(directoryOf(userId));
-    await evictDurableObject(sessionOf(device!.deviceId));
-    await report(reportOf(device!, 'up'));
-    expect(await socket.next()).toEqual(pushOf(device!, 'up'));
+    await evictDurableObject(sessionOf(device.deviceId));
+    await report(reportOf(device, 'up'));
+    expect(await socket.next()).toEqual(pushOf(device, 'up'));
   });
 
   it('is served where the clock was set back since somebody pushed', async () => {
-    const userId = newUserId();
-    const [device] = await ownDevices(userId, 1);
+    const { userId, device } = await userWithDevice();
     vi.spyOn(Date, 'now').mockReturnValue(Date.now() + 86_400_000);
-    await report(reportOf(device!, 'up'));
+    await report(reportOf(device, 'up'));
     vi.restoreAllMocks();
     const socket = await listen(userId, everything);
-    await report(reportOf(device!, 'middle'));
-    expect(await socket.next()).toEqual(pushOf(device!, 'middle'));
+    await report(reportOf(device, 'middle'));
+    expect(await socket.next()).toEqual(pushOf(device, 'middle'));
   });
 
   it('ends with unsubscribe, and is refused to device credentials', async () => {
-    const userId = newUserId();
-    const [device] = await ownDevices(userId, 1);
+    const { userId, device } = await userWithDevice();
     const socket = await listen(userId, everything);
     expect(await socket.ask({ action: 'unsubscribe', topic: everything })).toMatchObject({ code: 200 });
-    await report(reportOf(device!, 'up'));
+    await report(reportOf(device, 'up'));
     expect(await socket.ask(ping)).toEqual(pong);
     const own = await openRelay();
-    await own.ask({ action: 'auth', username: device!.name, password: device!.password });
+    await own.ask({ action: 'auth', username: device.name, password: device.password });
     expect(await own.ask({ action: 'subscribe', topic: everything })).toEqual(forbidden(everything));
   });
 });
 
 describe('a snapshot', () => {
   it('brings the present state of a device before the reply', async () => {
-    const userId = newUserId();
-    const [device] = await ownDevices(userId, 1);
-    await report(reportOf(device!, 'middle'));
+    const { userId, device } = await userWithDevice();
+    await report(reportOf(device, 'middle'));
     const socket = await signIn(userId);
-    const topic = `/sys/${device!.productKey}/${device!.deviceId}/#`;
+    const topic = `/sys/${device.productKey}/${device.deviceId}/#`;
     socket.send({ action: 'subscribe', topic, snapshot: true });
-    expect(await socket.next()).toMatchObject({ topic: topicOf(device!, 'status'), payload: { status: 'online' } });
+    expect(await socket.next()).toMatchObject({ topic: topicOf(device, 'status'), payload: { status: 'online' } });
     const params = { position: 'middle' };
     expect(await socket.next()).toMatchObject({ payload: { method: 'thing.event.property.post', params } });
     expect(await socket.next()).toEqual(subscribed(topic));
-    await report(reportOf(device!, 'up'));
-    expect(await socket.next()).toEqual(pushOf(device!, 'up'));
+    await report(reportOf(device, 'up'));
+    expect(await socket.next()).toEqual(pushOf(device, 'up'));
   });
 
   it('brings that of all devices, and of what the filter matches alone', async () => {

@@ -29,6 +29,7 @@ async function listenAsOwner(device: TestDevice, filter = topicOf(device, 'statu
   return socket;
 }
 
+/** Skips the checks of reading, and answers them. */
 async function nextPush(socket: TestSocket): Promise<unknown> {
   for (;;) {
     const frame = (await socket.next()) as { action?: string; id?: string };

@@ -25,12 +25,16 @@ import {
   tokenOf,
 } from '../rig/clients/relay.ts';
 
+async function listenToReports() {
+  const device = await provisionDevice();
+  await comeOnline(device);
+  const topic = topicOf(device, 'thing/event/property/post');
+  return { device, topic, socket: await listenAs(device, topic) };
+}
+
 describe('what outlives what', () => {
   it('keeps subscriptions while the shard sleeps', async () => {
-    const device = await provisionDevice();
-    await comeOnline(device);
-    const topic = topicOf(device, 'thing/event/property/post');
-    const socket = await listenAs(device, topic);
+    const { device, topic, socket } = await listenToReports();
     await evictDurableObject(shard());
     await report(itemOf(topic, '{"params":{}}'));
     expect(await socket.next()).toEqual({ topic, payload: { params: {} } });
@@ -38,10 +42,7 @@ describe('what outlives what', () => {
   });
 
   it('pushes a batch once although the bridge sends it again, and although the shard slept in between', async () => {
-    const device = await provisionDevice();
-    await comeOnline(device);
-    const topic = topicOf(device, 'thing/event/property/post');
-    const socket = await listenAs(device, topic);
+    const { topic, socket } = await listenToReports();
     const items = [itemOf(topic, '{"n":1}'), itemOf(topic, '{"n":2}')];
     await report(...items);
     await report(...items);
@@ -55,10 +56,7 @@ describe('what outlives what', () => {
   });
 
   it('pushes a message once although the broker delivers it again, and the bridge retries even that', async () => {
-    const device = await provisionDevice();
-    await comeOnline(device);
-    const topic = topicOf(device, 'thing/event/property/post');
-    const socket = await listenAs(device, topic);
+    const { topic, socket } = await listenToReports();
     await report(itemOf(topic, '{"n":1}'));
     const redelivered = { ...itemOf(topic, '{"n":1}'), dup: true };
     await report(redelivered);
@@ -69,10 +67,7 @@ describe('what outlives what', () => {
   });
 
   it('removes a shard without subscribers from the device, and registers it again', async () => {
-    const device = await provisionDevice();
-    await comeOnline(device);
-    const topic = topicOf(device, 'thing/event/property/post');
-    const socket = await listenAs(device, topic);
+    const { device, topic, socket } = await listenToReports();
     expect(await listenersOf(device)).toMatchObject([{ shard: shardName }]);
     socket.close();
     await socket.end();

@@ -18,6 +18,7 @@ const unauthenticatedPerAddress = limits.relaySocketsPerAddress / 10;
 const socketsPerDevice = 20;
 const recheckMinutes = 60;
 
+/** Each test has an address of its own: sockets of other tests stay open. */
 let addresses = 0;
 const newAddress = () => `198.51.100.${++addresses}`;
 const from = (address: string) => ({ 'CF-Connecting-IP': address });

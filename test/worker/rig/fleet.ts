@@ -47,6 +47,13 @@ export async function ownDevices(ownerId: number, count: number, productKey = 's
   return devices;
 }
 
+/** A new user with one device, which is online. */
+export async function userWithDevice() {
+  const userId = newUserId();
+  const [device] = await ownDevices(userId, 1);
+  return { userId, device: device! };
+}
+
 export function sql(userId: number, statement: string) {
   return runInDurableObject(directoryOf(userId), (_, { storage }) => storage.sql.exec(statement).toArray());
 }
