@@ -22,23 +22,23 @@ export const apiKeyBodySchema = z
   .openapi('ApiKeyRequest');
 export type ApiKeyBody = z.infer<typeof apiKeyBodySchema>;
 
-const given = { scopes: z.array(z.enum(keyScopes)), productKey: productKeySchema.nullable() };
+const limitedTo = { scopes: z.array(z.enum(keyScopes)), productKey: productKeySchema.nullable() };
 
 export const createdApiKeySchema = z
   .object({
     keyId: keyIdSchema,
     apiKey: z.string().openapi({ description: 'Shown this once.', example: 'sk_h8Jw3cNq0TzYbVx6LmRfKs2P' }),
     description: z.string(),
-    ...z.object(given).partial().shape,
+    ...z.object(limitedTo).partial().shape,
   })
-  .openapi('CreatedApiKey', { description: 'Scopes and product only where the request had one of them.' });
+  .openapi('CreatedApiKey', { description: 'Scopes and product only if the request had one of them.' });
 
 export const apiKeyPageSchema = pageSchema(
   z
     .object({
       keyId: keyIdSchema,
       description: z.string(),
-      ...given,
+      ...limitedTo,
       createdAt: instantSchema,
       lastUsedAt: instantSchema.nullable().openapi({ description: 'To the minute; null before the first use.' }),
     })

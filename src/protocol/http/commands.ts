@@ -34,7 +34,7 @@ export const controlExamples = {
 
 export const controlQuerySchema = z.object({
   wait: secondsSchema(10, 'Holds the answer until the device replied, or for this many seconds.', 5),
-  ttl: secondsSchema(86_400, 'Keeps a `toggle` with `position` or an `angle` for a device that is away.', 3600),
+  ttl: secondsSchema(86_400, 'Seconds a `toggle` with `position` or an `angle` waits for a device that is away.', 3600),
 });
 
 export const controlHeadersSchema = z.object({

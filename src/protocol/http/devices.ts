@@ -40,7 +40,7 @@ export const activateBodySchema = z
     firmwareVersion: lineSchema(0, 64).optional().openapi({ example: '1.4.2' }),
     chipModel: lineSchema(0, 64).optional().openapi({ example: 'ESP32-C3' }),
     // What is no text is a wrong one, and most products ask for none.
-    deviceSecret: z.unknown().optional().openapi({ type: 'string', description: 'Where `reactivation` is `secret`.' }),
+    deviceSecret: z.unknown().optional().openapi({ type: 'string', description: 'If `reactivation` is `secret`.' }),
   })
   .openapi('ActivateRequest');
 export type ActivateBody = z.infer<typeof activateBodySchema>;
@@ -177,15 +177,21 @@ export const deviceEventPageSchema = pageSchema(
             'contested' as const,
           ]),
         ])
-        .openapi({ example: 'disconnected' }),
+        .openapi({ description: 'Why the device came or went, or what was done to it.', example: 'disconnected' }),
       detail: z
         .string()
         .openapi({ description: "The broker's word for it, a `linkId`, or empty.", example: 'tcp_closed' }),
       time: instantSchema.openapi({ description: 'Of what is counted the last one.' }),
-      count: z.int().min(1).optional().openapi({ description: 'How many the entry stands for.', example: 3 }),
-      address: z.string().nullable().optional().openapi({ description: 'Of the last client.', example: '192.0.2.7' }),
+      count: z.int().min(1).optional().openapi({
+        description: 'How many attempts or messages within an hour, or how many transitions, the entry stands for.',
+        example: 3,
+      }),
+      address: z.string().nullable().optional().openapi({
+        description: 'Network address of the last client that did this; null if it is unknown.',
+        example: '192.0.2.7',
+      }),
       email: z.string().optional().openapi({ example: 'bert@example.com' }),
-      role: z.enum(memberRoles).nullable().optional().openapi({ description: 'Null where it ended.' }),
+      role: z.enum(memberRoles).nullable().optional().openapi({ description: 'Null if it ended.' }),
     })
     .openapi('DeviceEvent'),
 ).openapi('DeviceEventPage');
@@ -231,7 +237,10 @@ export const deletedDevicesSchema = z
   .object({
     deleted: z.int().min(0).openapi({ example: 100 }),
     failed: z.int().min(0).openapi({ description: 'Devices that could not be deleted now.', example: 0 }),
-    remaining: z.int().min(0).max(10_000).openapi({ description: 'Failed devices included.', example: 4711 }),
+    remaining: z.int().min(0).max(10_000).openapi({
+      description: 'Devices that still match, failed ones included; 10000 means 10000 or more.',
+      example: 4711,
+    }),
   })
   .openapi('DeletedDevices');
 

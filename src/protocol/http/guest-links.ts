@@ -6,7 +6,7 @@ import { guestLinkStates } from '../vocabulary.ts';
 
 export const guestLinkBodySchema = z
   .object({
-    // Where it is missing the answer is that of a control body without a parameter.
+    // If it is missing the answer is that of a control body without a parameter.
     command: controlBodySchema.optional(),
     maxUses: z.int().min(1).optional().openapi({ description: 'By default, and at most, 1000.', example: 1 }),
     expiresAt: z.iso.datetime({ offset: true }).openapi({

@@ -39,7 +39,7 @@ export const incomingOfferPageSchema = pageSchema(
       deviceId: deviceIdSchema,
       productKey: anyProductKeySchema,
       productName: z.string().openapi({ example: 'Servo switch' }),
-      from: z.string().openapi({ description: 'E-mail of whom it belongs to.', example: 'seller@example.com' }),
+      from: z.string().openapi({ description: 'E-mail of the owner.', example: 'seller@example.com' }),
       offeredAt: instantSchema,
       expiresAt: instantSchema,
     })

@@ -8,6 +8,10 @@ const productKeySchema = z
   .regex(/^[A-Za-z0-9_-]{1,64}$/, 'must be 1 to 64 of A-Z a-z 0-9 _ -')
   .openapi({ example: 'servo-switch' });
 
+const reactivationText =
+  'To activate again, with `owner`: a pairing window or a claim token; `secret`: the `deviceSecret`; `never`: a release. ' +
+  'null: `owner` once claimed, else `open`.';
+
 // Without defaults, because PUT keeps the fields that are left out.
 const fields = {
   name: lineSchema(1, 100).openapi({ example: 'Servo switch' }),
@@ -27,10 +31,7 @@ const fields = {
     .openapi({ type: 'integer', enum: [0, 1], description: '0: devices no longer activate.', example: 1 }),
   offlineGraceSeconds: z.int().min(0).max(60).openapi({ description: 'Before it counts as offline.', example: 5 }),
   activation: z.enum(activationPolicies).openapi({ description: 'Which serials may activate.', example: 'open' }),
-  reactivation: z.enum(reactivationPolicies).nullable().openapi({
-    description: 'What a known serial needs; null: `owner` if it was claimed, else `open`.',
-    example: null,
-  }),
+  reactivation: z.enum(reactivationPolicies).nullable().openapi({ description: reactivationText, example: null }),
 };
 
 export const createProductBodySchema = z
@@ -54,7 +55,7 @@ export const createProductBodySchema = z
 export type CreateProductBody = z.infer<typeof createProductBodySchema>;
 
 export const updateProductBodySchema = z
-  .object({ productKey: productKeySchema.openapi({ description: 'If given, the one of the path.' }), ...fields })
+  .object({ productKey: productKeySchema.openapi({ description: 'The one of the path, or absent.' }), ...fields })
   .partial()
   .openapi('UpdateProductRequest');
 export type UpdateProductBody = z.infer<typeof updateProductBodySchema>;
@@ -86,7 +87,7 @@ export const deletedProductSchema = z.object({ productKey: productKeySchema }).o
 
 export const productFiguresSchema = z
   .object({
-    devices: z.int().min(0).openapi({ description: 'All of the product, whoever owns them.', example: 1200 }),
+    devices: z.int().min(0).openapi({ description: 'All of the product, of any owner.', example: 1200 }),
     online: z.int().min(0).openapi({ example: 800 }),
     claimed: z.int().min(0).openapi({ description: 'Those that a user has claimed.', example: 900 }),
     activatedToday: z

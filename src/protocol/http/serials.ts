@@ -29,7 +29,7 @@ export const serialPageSchema = pageSchema(
     .object({
       deviceSN: deviceSNSchema,
       deviceId: deviceIdSchema,
-      registeredAt: instantSchema.nullable().openapi({ description: 'null where it came by its first activation.' }),
+      registeredAt: instantSchema.nullable().openapi({ description: 'Null if its first activation made it.' }),
       activatedAt: instantSchema.nullable(),
       isClaimed: z.boolean(),
       isDisabled: z.boolean(),

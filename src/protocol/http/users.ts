@@ -11,19 +11,18 @@ const emailSchema = z
   .check(z.email())
   .openapi({ format: 'email', example: 'ada@example.com' });
 // Longer than any password may be, so that a wrong one is answered as wrong.
-const givenPasswordSchema = z.string().max(1024).openapi({ example: 'correct horse battery' });
+const oldPasswordSchema = z.string().max(1024).openapi({ example: 'correct horse battery' });
 const newPasswordSchema = textSchema(0, 128).openapi({ example: 'correct horse battery' });
 const refreshTokenSchema = z
   .string()
   .max(256)
   .openapi({ example: 'rt_hG3kPz8QwX1nTb6YcJ4vRm2sRv0XkqFQ7cJ5mZb1tYHnLwE8dUaGp4iKo9VxTzNyB' });
 
-// Longer than any, so that one that is not known is ignored.
-const givenDeviceTokenSchema = z
-  .string()
-  .max(256)
-  .nullish()
-  .openapi({ description: 'From an earlier login; null asks for one.', example: deviceTokenExample });
+// Longer than any token, so that an unknown one is ignored.
+const shownDeviceTokenSchema = z.string().max(256).nullish().openapi({
+  description: 'From an earlier login: failed logins of others do not delay this client. Null asks for one.',
+  example: deviceTokenExample,
+});
 
 export const resetRequestBodySchema = z.object({ email: emailSchema }).openapi('PasswordResetRequest');
 export const resetRequestedSchema = z
@@ -42,7 +41,7 @@ export const registerBodySchema = z
       .regex(/^\S.*\S$/, 'must not begin or end with a space')
       .nullish()
       .openapi({
-        description: 'The email where absent.',
+        description: 'By default the email.',
         pattern: '^\\S[^\\u0000-\\u001f\\u007f]*\\S$',
         example: 'ada@example.com',
       }),
@@ -54,9 +53,9 @@ export const registerBodySchema = z
 export const loginBodySchema = z
   .object({
     username: z.string().max(254).nullish().openapi({ description: 'Username or email.', example: 'ada@example.com' }),
-    email: z.string().max(254).nullish().openapi({ description: 'Read where `username` is absent.' }),
-    password: givenPasswordSchema,
-    deviceToken: givenDeviceTokenSchema,
+    email: z.string().max(254).nullish().openapi({ description: 'Read if `username` is absent.' }),
+    password: oldPasswordSchema,
+    deviceToken: shownDeviceTokenSchema,
   })
   .refine(({ username, email }) => typeof (username ?? email) === 'string', {
     path: ['username'],
@@ -68,10 +67,10 @@ export const refreshBodySchema = z.object({ refreshToken: refreshTokenSchema }).
 
 export const logoutBodySchema = z
   .object({ refreshToken: refreshTokenSchema.optional() })
-  .openapi('LogoutRequest', { description: 'The session to end; the one of the bearer token where absent.' });
+  .openapi('LogoutRequest', { description: 'The session to end; by default that of the bearer token.' });
 
 export const passwordBodySchema = z
-  .object({ oldPassword: givenPasswordSchema, newPassword: newPasswordSchema, deviceToken: givenDeviceTokenSchema })
+  .object({ oldPassword: oldPasswordSchema, newPassword: newPasswordSchema, deviceToken: shownDeviceTokenSchema })
   .openapi('PasswordRequest');
 export type PasswordBody = z.infer<typeof passwordBodySchema>;
 
@@ -100,7 +99,7 @@ export const sessionSchema = z
     deviceToken: z
       .string()
       .optional()
-      .openapi({ description: 'To be kept and sent again.', example: deviceTokenExample }),
+      .openapi({ description: 'Keep it and send it with the next logins.', example: deviceTokenExample }),
   })
   .openapi('Session');
 
