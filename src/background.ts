@@ -2,6 +2,7 @@
 import { waitUntil } from 'cloudflare:workers';
 import { describeError, log } from './log.ts';
 
+/** The request does not wait for this work. A failure is logged under `name`. */
 export function runInBackground(name: string, work: Promise<unknown>): void {
   waitUntil(
     work.catch((error: unknown) => {
@@ -10,6 +11,7 @@ export function runInBackground(name: string, work: Promise<unknown>): void {
   );
 }
 
+/** The request waits for this work, which goes on if the client leaves: other requests may wait for it. */
 export function finishInBackground<T>(work: Promise<T>): Promise<T> {
   waitUntil(Promise.allSettled([work]));
   return work;

@@ -114,13 +114,13 @@ function findContradictions(vars: Vars): SettingProblem[] {
   const provisioning = vars['BROKER_PROVISIONING'];
   if (vars['BROKER'] === 'bridge') need('is missing', 'BRIDGE_SECRETS', 'BRIDGE_MQTT_PASSWORDS', 'BROKER_HOOK_SECRETS');
   if (vars['BROKER'] === 'none' && provisioning !== 'none') {
-    problems.push({ name: 'BROKER_PROVISIONING', problem: 'has to be none where BROKER is none' });
+    problems.push({ name: 'BROKER_PROVISIONING', problem: 'has to be none if BROKER is none' });
   }
   if (provisioning === 'emqx' && ['BROKER_API_URL', 'BROKER_API_KEY', 'BROKER_API_SECRET'].some(isEmpty)) {
     const problem = 'emqx needs BROKER_API_URL, BROKER_API_KEY and BROKER_API_SECRET';
     problems.push({ name: 'BROKER_PROVISIONING', problem });
   }
-  if (!isEmpty('MAIL_URL')) need('is missing where MAIL_URL is set', 'MAIL_FROM', 'MAIL_SECRET', 'PASSWORD_RESET_URL');
+  if (!isEmpty('MAIL_URL')) need('is missing, but MAIL_URL is set', 'MAIL_FROM', 'MAIL_SECRET', 'PASSWORD_RESET_URL');
   return problems;
 }
 
@@ -135,7 +135,9 @@ function toConfig(settings: z.output<typeof settingsSchema>) {
     }),
     bridgeSecrets: settings.BRIDGE_SECRETS,
     bridgeMqttPasswords: settings.BRIDGE_MQTT_PASSWORDS,
+    /** For passwords in the outbox. The first seals, every one opens. */
     sealingSecrets: settings.SEALING_SECRETS,
+    /** For the codes in messaging passwords. The first certifies, every one verifies. */
     messagingSecrets: settings.MESSAGING_SECRETS,
     brokerHookSecrets: settings.BROKER_HOOK_SECRETS,
     /** A gateway with one of them is believed which address a device has. */
@@ -157,13 +159,14 @@ function toConfig(settings: z.output<typeof settingsSchema>) {
     },
     /** undefined: no password is reset by mail. */
     mail: mailUrl === '' ? undefined : { url: mailUrl, from: settings.MAIL_FROM, secret: settings.MAIL_SECRET },
+    /** The application's page that sets a password, with `{token}` in it. */
     passwordResetUrl: settings.PASSWORD_RESET_URL === '' ? undefined : settings.PASSWORD_RESET_URL,
     accessTokenSeconds: settings.ACCESS_TOKEN_SECONDS,
     relayShards: settings.RELAY_SHARDS,
     corsOrigins: settings.CORS_ORIGINS,
     rateLimits: settings.RATE_LIMITS,
     limits: settings.LIMITS,
-    /** Where objects are placed; undefined: near who first calls them. */
+    /** The region for objects; undefined: near their first caller. */
     locationHint: settings.LOCATION_HINT === '' ? undefined : settings.LOCATION_HINT,
     /** Whether the log shows how a message begins that was not understood. */
     logsRejectedText: settings.LOG_REJECTED_TEXT,

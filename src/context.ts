@@ -5,7 +5,9 @@ import { openDatabase, type Database } from './db/client.ts';
 export type ServiceContext = {
   env: Env;
   config: Config;
+  /** For writes, and for reads that decide: login, key check, activation. */
   primary: () => Database;
+  /** For lists, which may lag behind. */
   replica: () => Database;
 };
 

@@ -69,6 +69,7 @@ export const limitSpecs = {
 type LimitName = keyof typeof limitSpecs;
 export type Limits = Readonly<Record<LimitName, number>>;
 
+/** Reads `name=value,name=value`. A limit that is not named keeps its default; `onProblem` learns of each wrong part. */
 export function readLimits(text: string, onProblem: (problem: string) => void = fail): Limits {
   const limits: Record<string, number> = {};
   for (const [name, spec] of Object.entries(limitSpecs)) limits[name] = spec.default;

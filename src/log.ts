@@ -22,11 +22,11 @@ export function sampleInfoLines(share: number, perSecond: number): void {
 
 type Fields = Record<string, unknown>;
 
-/** @param fields a function where finding them takes time: it is called for lines that are written */
+/** @param fields a function if making them takes time: it is called for lines that are written */
 export function log(level: Level, event: string, fields: Fields | (() => Fields) = {}): void {
   if (level === 'info' && (Math.random() >= infoShare || !hasRoomForInfo())) return;
-  const found = typeof fields === 'function' ? fields() : fields;
-  console[level](JSON.stringify({ level, event, ...found }, mask));
+  const members = typeof fields === 'function' ? fields() : fields;
+  console[level](JSON.stringify({ level, event, ...members }, mask));
 }
 
 function hasRoomForInfo(): boolean {

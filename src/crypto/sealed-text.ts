@@ -12,7 +12,7 @@ export async function sealText(text: string, secret: string, bound: string): Pro
   return btoa(String.fromCharCode(...iv, ...new Uint8Array(sealed)));
 }
 
-/** undefined where none of the secrets opens it: it was sealed under a removed one, or was changed. */
+/** undefined if none of the secrets opens it: it was sealed under a removed one, or was changed. */
 export async function openText(sealed: string, secrets: readonly string[], bound: string): Promise<string | undefined> {
   const bytes = Uint8Array.from(atob(sealed), (character) => character.charCodeAt(0));
   const [iv, body] = [bytes.subarray(0, ivBytes), bytes.subarray(ivBytes)];

@@ -14,7 +14,7 @@ export function createId(prefix: 'dev_' | 'prj_' | '', length: number): string {
   return prefix + randomText(crockford, length);
 }
 
-/** 43 base62 characters that follow from a secret and a salt, and tell nothing to whoever lacks one of them. */
+/** 43 base62 characters that follow from a secret and a salt, and tell nothing without both of them. */
 export async function deriveSecret(secret: string, salt: string): Promise<string> {
   return deriveDigits(await importMacKey(secret), salt, 43);
 }
@@ -85,9 +85,9 @@ export function isEqualDigest(one: string, other: string): boolean {
 /** Digests of configured secrets, which do not change while an isolate lives. */
 const digestsByList = new WeakMap<readonly string[], string[]>();
 
-/** Whether `given` is one of the secrets that are live (two during a rotation). */
-export async function isOneOf(given: string, live: readonly string[]): Promise<boolean> {
-  const digest = await digestOf(given);
+/** Whether `secret` is one of the secrets that are live (two during a rotation). */
+export async function isOneOf(secret: string, live: readonly string[]): Promise<boolean> {
+  const digest = await digestOf(secret);
   const liveDigests = digestsByList.get(live) ?? (await Promise.all(live.map(digestOf)));
   digestsByList.set(live, liveDigests);
   return liveDigests.map((candidate) => isEqualDigest(candidate, digest)).includes(true);

@@ -34,11 +34,12 @@ export async function signAccessToken(config: TokenConfig, userId: number, sessi
     .sign(new TextEncoder().encode(current.secret));
 }
 
-// Tokens that were verified, by their text, for each list of keys: whoever is signed in sends the same one with every
-// request. Only what has the right signature gets in here.
+// Tokens that were verified, by their text, for each list of keys: a client sends the same token with every
+// request. Only tokens with the right signature get in here.
 const verifiedByKeys = new WeakMap<TokenConfig['signingKeys'], Map<string, AccessToken>>();
 const maxVerified = 1_000;
 
+/** Reads no storage: the tokens of an ended session are good until they expire. */
 export async function verifyAccessToken(config: TokenConfig, token: string): Promise<Outcome<AccessToken>> {
   const verified = verifiedByKeys.get(config.signingKeys) ?? new Map<string, AccessToken>();
   verifiedByKeys.set(config.signingKeys, verified);

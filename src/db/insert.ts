@@ -1,5 +1,5 @@
 // Parts of `insert ... select`, which counts and inserts in one statement: simultaneous requests cannot exceed a limit together.
-// Columns come by their names in the schema. From where and under which condition a row is inserted, its query says.
+// Columns come by their names in the schema. The query of a table adds `from` and `where`.
 import { getTableColumns, is, SQL, sql } from 'drizzle-orm';
 import type { SQLiteTable } from 'drizzle-orm/sqlite-core';
 
@@ -14,6 +14,7 @@ export function insertSelect<Table extends SQLiteTable>(table: Table, row: Row<T
   return sql`insert into ${table} (${sql.join(names, sql`, `)}) select ${sql.join(values, sql`, `)}`;
 }
 
+/** For `do update set`: every column of `row` but `kept`. */
 export function takeExcluded<Table extends SQLiteTable>(
   table: Table,
   row: Row<Table>,

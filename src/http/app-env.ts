@@ -3,7 +3,7 @@ import type { Actor } from '../domain/access.ts';
 import type { Refusal } from '../domain/refusal.ts';
 import type { ServiceContext } from '../context.ts';
 
-/** Who asks. An API key acts for its user, except where a route wants the user in person. */
+/** Who asks. An API key acts for its user, except if a route wants the user in person. */
 export type UserCaller = Actor & { kind: 'user'; sessionId: string };
 export type Caller = UserCaller | (Actor & { kind: 'api-key'; keyId: string });
 
@@ -15,6 +15,7 @@ export type AppEnv = {
     caller: Caller;
     /** Why the request was refused, for its log line (request-log.ts). */
     refusal: Refusal | undefined;
+    /** The address of a device behind a gateway (client-address.ts). */
     deviceAddress: string | undefined;
     isCsv: boolean | undefined;
   };

@@ -49,6 +49,7 @@ export function signedInFor(...actions: [Action, ...Action[]]) {
   };
 }
 
+/** As `signedInFor`, for actions that no API key may do. */
 export function inPersonFor(...actions: [Action, ...Action[]]) {
   return { 'x-actions': actions, security: [{ bearerAuth: [] }], middleware: authenticate('user', actions) };
 }

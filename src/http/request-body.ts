@@ -10,6 +10,7 @@ import type { AppEnv } from './app-env.ts';
 /** A batch of the bridge and a hook have to come in this time, too. */
 const bodySeconds = 10;
 
+/** @throws RefusedError limit_reached for a larger body, before it is read to its end */
 export function readBody(limit: Limit) {
   return createMiddleware<AppEnv>(async (c, next) => {
     // No route reads a body here, and a Request of these methods cannot carry one.

@@ -11,7 +11,7 @@ import type { AppEnv } from './app-env.ts';
 export const logRequest = createMiddleware<AppEnv>(async (c, next) => {
   const startedAtMs = Date.now();
   const { method, path } = c.req;
-  // An id from outside is used where it cannot be mistaken for anything else in a log.
+  // An id from outside is used if it cannot be mistaken for anything else in a log.
   const outerIds = [c.req.header('X-Request-Id'), c.req.header('CF-Ray')];
   const requestId = outerIds.find((id) => id !== undefined && /^[\w.-]{1,64}$/.test(id)) ?? crypto.randomUUID();
   c.set('requestId', requestId);

@@ -1,4 +1,4 @@
-// Our own machines prove themselves by a secret: `Authorization: Bearer <secret>`, or, where a broker can send no header,
+// Our own machines prove themselves by a secret: `Authorization: Bearer <secret>`, or, if a broker can send no header,
 // `/hooks/{vendor}/s/{secret}/...`. Two secrets may be live at once, so that each side can be changed in turn. Never
 // logged: the request log holds route patterns, and invocation logs are off in wrangler.toml.
 import type { Context } from 'hono';

@@ -6,6 +6,7 @@ import { rememberNewest } from '../domain/newest.ts';
 import { RefusedError } from '../domain/refusal.ts';
 
 export type QueueSizes = {
+  /** Places for known clients, and as many for strangers. */
   waiting: number;
   /** Strangers of one address: a flood from there leaves room for others. */
   waitingPerAddress: number;

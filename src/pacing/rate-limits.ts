@@ -14,6 +14,7 @@ export type FloodShield = Extract<keyof Env, `${string}_LIMIT`>;
 // The binding does not say when it allows requests again; after a whole period of wrangler.toml it does.
 const periodSeconds = (shield: FloodShield): number => (shield === 'USER_LIMIT' ? 10 : 60);
 
+/** Counts one use of `key`. True if it is within the limit. */
 export async function isWithinShield({ env, config }: Limited, shield: FloodShield, key: string): Promise<boolean> {
   if (config.rateLimits !== 'production') return true;
   try {

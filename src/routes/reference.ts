@@ -42,7 +42,7 @@ export const referenceRoutes = createRouter()
     },
   );
 
-/** @throws Error where it was not built */
+/** @throws Error if it was not built */
 async function readDocument(c: Context<AppEnv>, name: 'openapi' | 'asyncapi'): Promise<string> {
   const file = await c.env.ASSETS.fetch(new URL(`/reference/${name}.json`, c.req.url));
   if (!file.ok) throw new Error(`the document ${name} is not there: ${file.status}`);

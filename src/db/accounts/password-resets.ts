@@ -6,7 +6,7 @@ import { loginDevices, passwordResets, refreshTokens, users } from '../schema/ac
 
 type PasswordReset = typeof passwordResets.$inferSelect;
 
-/** False where the user has so many of the last hour, or is disabled. */
+/** False if the user has `max` since `sinceMs`, or is disabled. */
 export async function insertPasswordReset(database: Database, reset: PasswordReset, max: number, sinceMs: number) {
   const { userId } = reset;
   const recent = sql`

@@ -57,6 +57,7 @@ export async function claimOutboxEntry(
     .get();
 }
 
+/** Ends the claim and notes what the delivery changed. False if a newer entry replaced this one: that entry stays due. */
 export async function releaseOutboxEntry(
   database: Database,
   { deviceId, version }: OutboxEntry,

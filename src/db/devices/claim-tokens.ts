@@ -7,7 +7,7 @@ import { limitOf, type UserLimits } from '../accounts/user-limits.ts';
 
 type NewToken = Pick<typeof claimTokens.$inferSelect, 'hash' | 'userId' | 'createdAt' | 'expiresAt'>;
 
-/** False where the user has as many as he may that are valid and unused. */
+/** False if the user has as many valid, unused tokens as allowed. */
 export async function insertClaimToken(database: Database, token: NewToken, limits: UserLimits<'claimTokensPerUser'>) {
   const { userId, createdAt } = token;
   const valid = database

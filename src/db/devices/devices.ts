@@ -144,6 +144,7 @@ export async function deleteRecords(db: Database, deviceIds: string[]): Promise<
   await db.delete(devices).where(inArray(devices.deviceId, deviceIds));
 }
 
+/** For a record without a session. Does nothing if a session has written since; any later projection replaces it. */
 export async function markInactive(
   db: Database,
   { id, projectionVersion }: Pick<DeviceRow, 'id' | 'projectionVersion'>,
@@ -154,6 +155,7 @@ export async function markInactive(
     .where(and(eq(devices.id, id), eq(devices.projectionVersion, projectionVersion)));
 }
 
+/** Set only with another owner: setting them rewrites their indexes. */
 function ownerColumns({ ownerId, claimedAt }: Pick<DeviceRow, 'ownerId' | 'claimedAt'>) {
   const projectId = sql`coalesce((select ${users.projectId} from ${users} where ${users.id} = ${ownerId}), ${devices.projectId})`;
   return { ownerId, claimedAt, projectId };

@@ -106,12 +106,8 @@ function selectOf(db: Database, filter: DeviceFilter, role: ListRole, start: Sta
   return rows.where(and(wantedBy(db, filter, role), position)).orderBy(desc(createdAt), desc(id));
 }
 
-/** Where a page begins, found by the indices alone: rows before it are neither read nor joined. */
-async function findFirstOf(
-  db: Database,
-  filter: DeviceFilter,
-  page: PageRequest,
-): Promise<{ position: ListPosition | undefined; total: number }> {
+/** The first row of a page, found by the indices alone: rows before it are neither read nor joined. */
+async function findFirstOf(db: Database, filter: DeviceFilter, page: PageRequest) {
   const parts = rolesOf(filter).map((role) => {
     const { table, createdAt, id } = columnsOf(role);
     return sql`select ${createdAt} as created_at, ${id} as id from ${table} where ${wantedBy(db, filter, role)}`;

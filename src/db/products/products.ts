@@ -148,10 +148,7 @@ export async function updateProduct(
 
 /** False when it has devices or does not exist. One statement, so that no device is activated in between. */
 export async function deleteProduct(database: Database, productId: number, deletedAt: number): Promise<boolean> {
-  const itsDevices = database
-    .select({ one: sql`1` })
-    .from(devices)
-    .where(eq(devices.productId, productId));
+  const itsDevices = database.select({ id: devices.id }).from(devices).where(eq(devices.productId, productId));
   const deleted = await database
     .update(products)
     .set({ deletedAt })

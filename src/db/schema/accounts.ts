@@ -5,6 +5,7 @@ import { index, integer, primaryKey, sqliteTable, text, uniqueIndex } from 'driz
 import type { Scope } from '../../domain/access.ts';
 import type { Rotation } from '../../domain/token-rotation.ts';
 
+/** Names are unique by their folded form, which domain/names.ts makes: SQLite's lower() handles ASCII only. */
 export const users = sqliteTable(
   'users',
   {

@@ -52,6 +52,7 @@ export const devices = sqliteTable(
   ],
 );
 
+/** Who shares a device: a copy for lists. The device's object decides; triggers keep `status`. */
 export const deviceMembers = sqliteTable(
   'device_members',
   {

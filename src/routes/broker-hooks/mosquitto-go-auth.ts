@@ -11,6 +11,7 @@ import { decideConnect, refuseTopic } from '../../services/broker/messaging-auth
 
 export const mosquittoGoAuthHookRoutes = createRouter();
 
+/** By mosquitto's number for read, write, both or subscribe. */
 const actionsByAccess = { 1: ['receive'], 2: ['publish'], 3: ['receive', 'publish'], 4: ['subscribe'] } as const;
 
 mosquittoGoAuthHookRoutes.post('/user', validJson(goAuthUserSchema, denyLogin), async (c) => {

@@ -12,7 +12,7 @@ import { decideConnect, refuseTopic, rightsOfUser } from '../../services/broker/
 
 export const rabbitmqHookRoutes = createRouter();
 
-/** Where the MQTT plugin publishes and binds unless it is configured otherwise. */
+/** The exchange that the MQTT plugin uses by default. */
 const exchange = 'amq.topic';
 const methods = ['GET', 'POST'];
 

@@ -59,7 +59,7 @@ export const deviceGuestLinkRoutes = createRouter()
     }),
     (c) => {
       const { deviceId, linkId } = c.req.valid('param');
-      const asked = { linkId, address: readClientAddress(c) };
-      return answer(c, revokeGuestLink(c.var.context, c.var.caller, deviceId, asked));
+      const link = { linkId, address: readClientAddress(c) };
+      return answer(c, revokeGuestLink(c.var.context, c.var.caller, deviceId, link));
     },
   );

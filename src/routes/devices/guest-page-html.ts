@@ -15,6 +15,7 @@ const style = [
   '.warn{border-left:.3rem solid #b3261e;padding-left:.7rem}',
 ].join('');
 
+/** The digest of `style`: without it the page's policy lets a browser apply no style. */
 export const styleHash = 'sha256-0C8LLkkYXqUmYBuhMrvzRuWnMm4m9GX+hrpwe+/qTUM=';
 
 export function renderLink({ deviceName, isOnline, link }: GuestView, requestId: string): Html {

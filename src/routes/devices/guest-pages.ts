@@ -1,5 +1,5 @@
-// What a guest sees at `/g/{token}`: a page with one button. GET changes nothing, whoever follows the address (a link preview,
-// a scanner); the form's POST sends the command. No script, nothing from other hosts, no token anywhere but in the address.
+// The page that a guest sees at `/g/{token}`, with one button. GET changes nothing: link previews and scanners send it, too.
+// The form's POST sends the command. No script, nothing from other hosts, no token anywhere but in the address.
 import { createMiddleware } from 'hono/factory';
 import type { Context } from 'hono';
 import { createId } from '../../crypto/secrets.ts';
@@ -55,8 +55,9 @@ guestPageRoutes.onError((error, c) => {
   return c.html(renderRefusal(refusal), hasEnded ? 410 : statusByError[message]);
 });
 
+/** The id of the page that is sent: sending it twice is one use. Undefined if a client makes its own request. */
 async function readRequestId(c: Context<AppEnv>): Promise<string | undefined> {
   const text = await readText(c.req.raw, maxFormBytes);
-  const given = new URLSearchParams(text ?? '').get('request') ?? '';
-  return /^[0-9a-z]{16}$/.test(given) ? given : undefined;
+  const requestId = new URLSearchParams(text ?? '').get('request') ?? '';
+  return /^[0-9a-z]{16}$/.test(requestId) ? requestId : undefined;
 }

@@ -11,7 +11,7 @@ import * as ownership from '../../services/devices/ownership.ts';
 
 const route = routesAbout('Ownership');
 
-/** Below `/claim-tokens`: below `/devices` its token would stand where device ids do. */
+/** Below `/claim-tokens`: below `/devices` its token would be read as a device id. */
 export const claimTokenRoutes = createRouter().openapi(
   route('get', '/{token}', {
     summary: 'Read which device came with a claim token',
@@ -106,8 +106,11 @@ export const deviceOwnershipRoutes = createRouter()
       responses: responsesOf(schemas.passedDeviceSchema, ...signedInErrors, 'not_found', 'device_not_found'),
     }),
     (c) => {
-      const given = { isAccepted: true, address: readClientAddress(c) };
-      return answer(c, ownership.answerOffer(c.var.context, c.var.caller.userId, c.req.valid('param').deviceId, given));
+      const decision = { isAccepted: true, address: readClientAddress(c) };
+      return answer(
+        c,
+        ownership.answerOffer(c.var.context, c.var.caller.userId, c.req.valid('param').deviceId, decision),
+      );
     },
   )
   .openapi(
@@ -118,8 +121,11 @@ export const deviceOwnershipRoutes = createRouter()
       responses: responsesOf(schemas.passedDeviceSchema, ...signedInErrors, 'not_found', 'device_not_found'),
     }),
     (c) => {
-      const given = { isAccepted: false, address: readClientAddress(c) };
-      return answer(c, ownership.answerOffer(c.var.context, c.var.caller.userId, c.req.valid('param').deviceId, given));
+      const decision = { isAccepted: false, address: readClientAddress(c) };
+      return answer(
+        c,
+        ownership.answerOffer(c.var.context, c.var.caller.userId, c.req.valid('param').deviceId, decision),
+      );
     },
   )
   .openapi(
@@ -131,8 +137,8 @@ export const deviceOwnershipRoutes = createRouter()
       responses: responsesOf(schemas.pairingWindowSchema, ...deviceErrors, 'device_not_activated'),
     }),
     (c) => {
-      const asked = { isOpen: true, address: readClientAddress(c) };
-      return answer(c, ownership.setPairingWindow(c.var.context, c.var.caller, c.req.valid('param').deviceId, asked));
+      const change = { isOpen: true, address: readClientAddress(c) };
+      return answer(c, ownership.setPairingWindow(c.var.context, c.var.caller, c.req.valid('param').deviceId, change));
     },
   )
   .openapi(
@@ -143,7 +149,7 @@ export const deviceOwnershipRoutes = createRouter()
       responses: responsesOf(schemas.pairingWindowSchema, ...deviceErrors, 'device_not_activated'),
     }),
     (c) => {
-      const asked = { isOpen: false, address: readClientAddress(c) };
-      return answer(c, ownership.setPairingWindow(c.var.context, c.var.caller, c.req.valid('param').deviceId, asked));
+      const change = { isOpen: false, address: readClientAddress(c) };
+      return answer(c, ownership.setPairingWindow(c.var.context, c.var.caller, c.req.valid('param').deviceId, change));
     },
   );

@@ -44,6 +44,7 @@ export async function readAccount(context: ServiceContext, userId: number) {
   return { userId, username, email, createdAt: toIso(createdAt) };
 }
 
+/** Ends all other sessions of the user, and forgets the devices on which they began. */
 export async function changePassword(
   context: ServiceContext,
   caller: { userId: number; sessionId: string; clientAddress: string },

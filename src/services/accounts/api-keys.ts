@@ -38,8 +38,8 @@ type KnownKey = ApiKeyRow & { readAtMs: number; isRefreshing: boolean };
 
 const maxRemembered = 1_000;
 
-// Per isolate. Known keys stay beyond `cacheMs`: they may be read again whoever fails
-// beside them. Ids that no key has are random, so that none of them will be one.
+// Per isolate. Known keys stay beyond `cacheMs`: they are read again even for a blocked address.
+// Ids that no key has are random, so that none of them will be one.
 const knownKeys = new Map<string, KnownKey>();
 const unknownUntilMs = new Map<string, number>();
 /** Client addresses that failed too often: from there only known keys are read. */
@@ -64,7 +64,7 @@ export async function createApiKey(
   const outcome = await insertApiKey(context.primary(), row, context.config.limits);
   if (outcome === 'no_user') throw new RefusedError(credentialRefused('session', 'unknown_account'));
   if (outcome !== 'made') throw limitReached('apiKeysPerUser', outcome.max);
-  // The members of the contract alone, where nothing more was asked for.
+  // The members of the contract alone, if the request had no others.
   if (requested === undefined && productKey === null) return { keyId, apiKey, description };
   return { keyId, apiKey, description, scopes: granted, productKey };
 }

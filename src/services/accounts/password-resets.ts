@@ -35,7 +35,7 @@ export function requestPasswordReset(context: ServiceContext, email: string): vo
   runInBackground('password reset by mail', sendIfKnown());
 }
 
-/** undefined for a disabled account, and where the account had too many within the hour. */
+/** undefined for a disabled account, and for an account that had too many within the hour. */
 export async function issuePasswordReset(
   { config, primary }: ServiceContext,
   { id: userId }: UserRow,
@@ -49,6 +49,7 @@ export async function issuePasswordReset(
   return { token, link, expiresAt: toIso(expiresAt) };
 }
 
+/** Ends all sessions of the user and every other token. @throws RefusedError invalid_input for a token that is not good */
 export async function resetPassword(
   context: ServiceContext,
   { token, newPassword }: { token: string; newPassword: string },
@@ -79,9 +80,10 @@ If it was not you, you need to do nothing: your password stays as it is.
 
 const answerWithinMs = 10_000;
 
-type Mail = { to: string; subject: string; text: string };
-
-async function sendMail({ url, from, secret }: NonNullable<Config['mail']>, mail: Mail): Promise<void> {
+async function sendMail(
+  { url, from, secret }: NonNullable<Config['mail']>,
+  mail: Record<'to' | 'subject' | 'text', string>,
+): Promise<void> {
   const response = await fetch(url, {
     method: 'POST',
     headers: { Authorization: `Bearer ${secret}`, 'Content-Type': 'application/json' },

@@ -97,6 +97,7 @@ export async function refreshSession(context: ServiceContext, refreshToken: stri
   }
 }
 
+/** Ends the session of the refresh token, or else that of the bearer token. */
 export async function logOut(
   context: ServiceContext,
   refreshToken: string | undefined,
@@ -182,7 +183,7 @@ export async function endSessions(context: ServiceContext, caller: InSession, is
   return { ended: await deleteSessionsOf(context.primary(), caller.userId, kept) };
 }
 
-/** Addresses are logged, and whoever knows the stored name of a session can end it with an invented token. */
+/** Not the stored name: addresses are logged, and with the stored name an invented token would end the session. */
 async function publicIdOf(family: string): Promise<string> {
   return (await digestOf(`session ${family}`)).slice(0, 24);
 }

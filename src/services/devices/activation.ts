@@ -32,7 +32,7 @@ import { hourMs } from '../../domain/time.ts';
 /** Deletions of the same serial at the same time may fail an attempt; the device itself tries again in 5 s. */
 const maxAttempts = 5;
 
-/** Where an activation came from. `claimToken`: of the address it was sent to. */
+/** The sender of an activation. `claimToken`: a part of the address it was sent to. */
 type Origin = { clientAddress: string; claimToken?: string };
 
 export async function activateDevice(
@@ -51,7 +51,7 @@ export async function activateDevice(
     const record = await findDeviceBySerial(db, product.id, request.deviceSN);
     refuseFirst(product, record);
     const activation = { product, request, claimantId, address: clientAddress, startedAtMs };
-    // Its product or its record was deleted meanwhile where there is no answer: start over with the present state.
+    // Without an answer its product or its record was deleted meanwhile: start over with the present state.
     const answer =
       record === undefined ? await activateNew(context, activation) : await activateKnown(context, activation, record);
     if (answer !== undefined) return answer;
@@ -74,7 +74,7 @@ async function activateNew(context: ServiceContext, activation: Activation) {
   return made && issueCredentials(context, activation, made);
 }
 
-/** A registered serial becomes a device here; undefined where it was removed, or activated, at the same moment. */
+/** A registered serial becomes a device here; undefined if it was removed, or activated, at the same moment. */
 async function activateKnown(context: ServiceContext, activation: Activation, record: DeviceRow) {
   const db = context.primary();
   if (record.activatedAt === null && !(await activateRegistered(db, record.deviceId, Date.now()))) return undefined;
@@ -83,7 +83,7 @@ async function activateKnown(context: ServiceContext, activation: Activation, re
   return answer;
 }
 
-/** undefined where the device was deleted meanwhile. */
+/** undefined if the device was deleted meanwhile. */
 async function issueCredentials(context: ServiceContext, activation: Activation, device: DeviceRow) {
   const { product, request, claimantId, address, startedAtMs } = activation;
   const { env, config } = context;

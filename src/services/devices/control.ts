@@ -17,6 +17,7 @@ export type ControlOptions = {
   idempotencyKey: string | undefined;
 };
 
+/** Answers when the broker has the command, or, with `waitSeconds`, the device. A refused command is not sent later. */
 export async function controlDevice(
   context: ServiceContext,
   actor: Actor,

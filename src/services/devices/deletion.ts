@@ -1,5 +1,5 @@
 // Deletes devices: one, or those of a product that a filter names, slice by slice. The session ends first, so that no
-// credential is valid after the answer, then the record. Where a record is left over, an activation or another deletion
+// credential is valid after the answer, then the record. If a record is left over, an activation or another deletion
 // removes it: the session keeps a tombstone for a while.
 import { countDevicesOf, listDeviceIdsOf, type ProductDevicesFilter } from '../../db/devices/lists.ts';
 import { deleteRecords } from '../../db/devices/devices.ts';
@@ -67,7 +67,7 @@ export async function deleteDevicesOf(
 }
 
 async function endSession(context: ServiceContext, device: DeviceIdentity, requestedAtMs: number): Promise<void> {
-  // Noted before the session ends: a deletion that is interrupted must not leave a credential at the broker. Where that fails
+  // Noted before the session ends: a deletion that is interrupted must not leave a credential at the broker. If that fails
   // the device can be deleted again; until then it gets new credentials by activating.
   await scheduleDeletionAtBroker(context, device, requestedAtMs);
   await callDevice(context.env, device.deviceId, 'delete', 'idempotent', (session) =>

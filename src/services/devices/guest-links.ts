@@ -1,4 +1,4 @@
-// Guest links (decision: ownership): made and revoked by an owner, used by whoever has the address. The device's object keeps
+// Guest links (decision: ownership): made and revoked by an owner, used by anybody who has the address. The device's object keeps
 // and counts them; the token in the address is signed, so that a guess costs no call of an object. No D1.
 import { createGuestToken, linkIdLength, readGuestToken } from '../../crypto/guest-token.ts';
 import { createId } from '../../crypto/secrets.ts';
@@ -15,6 +15,7 @@ import { holdToShield } from '../../pacing/rate-limits.ts';
 import { toIso } from '../../domain/time.ts';
 import { askDevice, askDeviceAs, requireDeviceId } from './device-access.ts';
 
+/** How long a use waits for the device's reply. */
 const waitSeconds = 5;
 const maxAddresses = 10_000;
 /** A person mistypes an address a few times; at this rate a guess of a signed token never succeeds. */
@@ -78,6 +79,7 @@ export async function viewAsGuest(context: ServiceContext, token: string, addres
   );
 }
 
+/** Sends the link's command. The same `requestId` again is the same use. */
 export async function useGuestLink(
   context: ServiceContext,
   token: string,
@@ -113,6 +115,7 @@ function countGuess(address: string, nowMs: number): void {
   else rememberNewest(guesses, address, spent, maxAddresses);
 }
 
+/** A deleted device has no links: they count as revoked. */
 async function orRevoked<T>(ask: () => Promise<T>): Promise<T> {
   try {
     return await ask();

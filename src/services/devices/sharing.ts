@@ -90,7 +90,7 @@ export async function pageIncoming(context: ServiceContext, userId: number, page
   return { list, total, ...page };
 }
 
-/** The same answer where it is repeated before the invitation is gone. @throws RefusedError not_found, limit_reached */
+/** The same answer if it is repeated before the invitation is gone. @throws RefusedError not_found, limit_reached */
 export async function acceptInvitation(context: ServiceContext, userId: number, id: string, address: string) {
   const db = context.primary();
   const { foldedEmail, email } = await requireUser(context, userId);

@@ -61,6 +61,7 @@ export async function enableAccount(context: ServiceContext, name: string, curso
   });
 }
 
+/** Its devices first, then the rest. If devices remain, the account stays disabled and can be deleted again. */
 export async function deleteAccount(context: ServiceContext, name: string, cursor: number): Promise<SliceDone> {
   const { id: ownerId } = await findAccount(context, name);
   const db = context.primary();

@@ -1,5 +1,5 @@
 // Finds devices that show as online although their session is over and nobody said so: a slice of all devices at each run.
-// Where the broker has an API it is asked about each; otherwise it matters only that it has forgotten its sessions.
+// A broker with an API is asked about each. Of another one it matters only that it has forgotten its sessions.
 import { listDevicesAfter } from '../../db/devices/devices.ts';
 import type { DeviceIdentity } from '../../domain/topics.ts';
 import { callBrokerLink, callDevice, resultOr } from '../../objects/calls/stubs.ts';
@@ -49,7 +49,7 @@ export async function reconcilePresence(context: ServiceContext, limit = devices
   );
 }
 
-/** @throws BrokerCallError where the broker is away, or something else answers: no other device need be tried now */
+/** @throws BrokerCallError if the broker is away, or something else answers: no other device need be tried now */
 async function askBroker(context: ServiceContext, device: DeviceIdentity): Promise<Doubt | undefined> {
   const askedAtMs = Date.now();
   try {

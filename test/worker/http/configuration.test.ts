@@ -24,7 +24,7 @@ describe('the configuration', () => {
 
   it('without a broker has nobody to push credentials to', () => {
     expect(() => readConfig(withVars({ BROKER: 'none', BROKER_PROVISIONING: 'mosquitto' }))).toThrow(
-      'BROKER_PROVISIONING has to be none where BROKER is none',
+      'BROKER_PROVISIONING has to be none if BROKER is none',
     );
   });
 
