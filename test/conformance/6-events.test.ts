@@ -88,13 +88,20 @@ describe('property reports', () => {
     await vi.waitFor(async () => expect(await statusOf(device)).toMatchObject({ position: 'down' }));
   });
 
-  it('go on counting after payloads that are none', async () => {
+  it('field note 49: are none if they cannot be read, which changes nothing and stops no later one', async () => {
     const device = await newDevice(owner);
     const client = await connectDevice(device);
+    await report(client, device, { params: { position: 'up' } });
+    await vi.waitFor(async () => expect(await statusOf(device)).toMatchObject({ position: 'up' }));
+    const relay = await watch(device);
     const rubbish = ['', '{', 'null', '[]', '"up"', '\u0000', '{"params":7}', '{"params":{"position":7}}'];
     await report(client, device, ...rubbish, '['.repeat(5_000), JSON.stringify({ params: { a: 'x'.repeat(20_000) } }));
+    const marker = JSON.stringify({ params: { angle: 7 } });
+    await report(client, device, marker);
+    await relay.untilPushed(device.topics.propertyPost, (payload) => JSON.stringify(payload) === marker);
+    expect(await statusOf(device)).toMatchObject({ online: true, position: 'up' });
     await report(client, device, { params: { position: 'middle' } });
-    await vi.waitFor(async () => expect(await statusOf(device)).toMatchObject({ position: 'middle' }), 5_000);
+    await vi.waitFor(async () => expect(await statusOf(device)).toMatchObject({ position: 'middle' }));
   });
 
   it('are not made of replies, wherever those arrive', async () => {

@@ -73,7 +73,7 @@ describe('a command', () => {
     await again.leave();
   });
 
-  it('that is not kept never switches anything after a reconnect', async () => {
+  it('without a ttl to an absent device is not queued: it never switches anything after a reconnect', async () => {
     const activation = await newDevice(owner);
     const params = { deviceId: activation.deviceId };
     const missed = await dataOf(

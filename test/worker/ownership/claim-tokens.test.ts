@@ -41,6 +41,11 @@ describe('a claim token', () => {
     expect(await call('GET', `/devices/${data.deviceId}`, as(anna))).toMatchObject({ data: { deviceSN: 'SN-1' } });
   });
 
+  it('lives 15 minutes unless its user says otherwise', async () => {
+    const { data } = await call<{ expiresAt: string }>('POST', '/devices/claim-tokens', as(anna));
+    expect(Math.abs(Date.parse(data.expiresAt) - Date.now() - 900_000)).toBeLessThan(5_000);
+  });
+
   it('tells its user, and nobody else, which device came with it', async () => {
     const productKey = await createProduct();
     const token = await tokenOf(anna);
