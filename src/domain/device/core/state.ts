@@ -10,7 +10,7 @@ import { propertiesSlice } from '../messages/properties.ts';
 import { credentialsSlice } from '../ownership/credentials.ts';
 import { activationsSlice, identitySlice, ownershipSlice } from '../ownership/ownership.ts';
 import { sharingSlice } from '../ownership/sharing.ts';
-import { presenceSlice, resolutionOf, rulesOf } from '../presence/announcements.ts';
+import { presenceSlice, resolutionOf, rulesOf, withConnection } from '../presence/announcements.ts';
 import { directSlice } from '../presence/direct-session.ts';
 import { inactivityDueAtMs, silenceAllowedMs } from '../presence/presence.ts';
 import { projectionSlice, recordCheckSlice } from '../presence/projection.ts';
@@ -151,9 +151,7 @@ export function adoptAlarm(state: DeviceState, setAtMs: number | null, nowMs: nu
   const { connection } = state.presence;
   if (setAtMs === null || !state.alarm.isForInactivity || !connection.isOnline) return adopted;
   const seenAtMs = Math.min(setAtMs - silenceAllowedMs(connection, rulesOf(state, nowMs)), nowMs);
-  if (seenAtMs <= (connection.lastOnlineAtMs ?? 0)) return adopted;
-  const seen = { ...connection, lastOnlineAtMs: seenAtMs };
-  return { ...adopted, presence: { ...state.presence, connection: seen } };
+  return seenAtMs <= (connection.lastOnlineAtMs ?? 0) ? adopted : withConnection(adopted, { lastOnlineAtMs: seenAtMs });
 }
 
 /** Leaves an alarm that fires too early: deleting it writes a row, an idle wake-up does not. */

@@ -8,7 +8,7 @@ import { applyReply, applyReturn, confirmByReport, isAwaitingReply } from '../co
 import { countDropped } from '../core/counts.ts';
 import type { Decision } from '../core/effects.ts';
 import type { DeviceState } from '../core/state.ts';
-import { applyPresence, isEcho } from '../presence/announcements.ts';
+import { applyPresence, isEcho, withConnection } from '../presence/announcements.ts';
 import { admitMessage, coalesce, coalescedMessages, coalescedSlice, supersede } from './coalescing.ts';
 import {
   hasFailed,
@@ -143,12 +143,9 @@ function takeDirectMessage(
   const meaning = payload === undefined ? notText : readMessage(action, payload);
   const admitted = isExpectedReply(state, meaning) ? state : admitMessage(state, nowMs);
   if (admitted === undefined) return { state: coalesce(state, meaning, nowMs, nowMs), result: dropped };
-  const { connection } = admitted.presence;
   // A will of an earlier session does not come this way.
-  const isOwnWord = meaning.kind === 'status' && connection.oldWillUntilMs !== null;
-  const heard = isOwnWord
-    ? { ...admitted, presence: { ...admitted.presence, connection: { ...connection, oldWillUntilMs: null } } }
-    : admitted;
+  const isOwnWord = meaning.kind === 'status' && admitted.presence.connection.oldWillUntilMs !== null;
+  const heard = isOwnWord ? withConnection(admitted, { oldWillUntilMs: null }) : admitted;
   const shown = showRejected(heard, meaning, { action, payload: payload ?? '' }, nowMs);
   const outcome = applyFromDevice(shown, meaning, nowMs, decision);
   return payload === undefined ? { ...outcome, result: { result: 'rejected', reason: 'not_text' } } : outcome;

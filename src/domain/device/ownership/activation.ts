@@ -4,8 +4,8 @@ import type { ActivationRefusalReason } from '../../../protocol/vocabulary.ts';
 import { accept, refuse, type Outcome, type Refusal } from '../../refusal.ts';
 import type { Handler } from '../core/events.ts';
 import { newState, type DeviceSettings, type DeviceState } from '../core/state.ts';
-import { compareProjection, markProjectionBehind } from '../presence/projection.ts';
-import { beginLife, endSession, markOwnerChanged } from './administration.ts';
+import { compareProjection, markOwnerChanged, markProjectionBehind } from '../presence/projection.ts';
+import { beginLife, endSession } from './administration.ts';
 import {
   addPassword,
   endRelaySessions,

@@ -7,7 +7,7 @@ import type { Handler } from '../core/events.ts';
 import { forNewOwner, type DeviceState } from '../core/state.ts';
 import { applyPresence } from '../presence/announcements.ts';
 import { closeDirectSession, revokeDirectSession } from '../presence/direct-session.ts';
-import { markProjectionBehind } from '../presence/projection.ts';
+import { markOwnerChanged, markProjectionBehind } from '../presence/projection.ts';
 import {
   endGenerations,
   endPasswords,
@@ -114,12 +114,6 @@ export function beginLife(
   for (const { commandId } of state.commands.loaded) effects.push({ kind: 'notify_waiting', commandId });
   const begun = forNewOwner(state, owner.ownerId);
   return markOwnerChanged({ ...begun, identity: { ...begun.identity, ...owner } });
-}
-
-/** D1 is told of the owner with the next projection, at once. */
-export function markOwnerChanged(state: DeviceState): DeviceState {
-  const behind = markProjectionBehind(state, true);
-  return { ...behind, ownership: { ...behind.ownership, ownerVersion: behind.presence.projectionVersion } };
 }
 
 function withoutOffer(state: DeviceState): DeviceState {

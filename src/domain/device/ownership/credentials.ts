@@ -2,7 +2,7 @@
 // answer may be lost, so that older passwords stay valid for a while. Also which login is refused, what an accepted login does
 // to the passwords, and the relay sessions that end with them: each push carries the generations that are still valid.
 import type { Slice } from '../core/slice.ts';
-import { loginRefusalReasonOf, type Refusal } from '../../refusal.ts';
+import { loginRefusalReasonOf, refuse, type Refusal } from '../../refusal.ts';
 import type { RevokeCause } from '../../../protocol/relay.ts';
 import { countLoginRefusal } from '../core/counts.ts';
 import type { Decision } from '../core/effects.ts';
@@ -223,8 +223,17 @@ function withPasswords(credentials: CredentialsSlice, passwords: MessagingPasswo
 /** `matchedDigest`: the stored digest that equals the password's. */
 export type Login = { productKey: string; isClientIdRight: boolean; matchedDigest: string | undefined };
 
-export function refuseLogin(state: DeviceState, login: Login, nowMs: number): Refusal | undefined {
-  const { credentials, identity } = state;
+/** Counts a refused login; undefined if the login is accepted. */
+export function refuseLogin(state: DeviceState, login: Login & { address: string | null }, nowMs: number) {
+  const refusal = refusalOf(state, login, nowMs);
+  if (refusal === undefined) return undefined;
+  const reason = loginRefusalReasonOf(refusal);
+  if (reason === undefined) return { state, result: refuse(refusal) };
+  const loginRefusals = countLoginRefusal(state.loginRefusals, { reason, address: login.address }, nowMs);
+  return { state: { ...state, loginRefusals }, result: refuse(refusal) };
+}
+
+function refusalOf({ credentials, identity }: DeviceState, login: Login, nowMs: number): Refusal | undefined {
   const { deviceId } = identity;
   if (login.productKey !== identity.productKey) return { kind: 'not_found', what: 'device', id: deviceId };
   if (!login.isClientIdRight) return { kind: 'wrong_client_id', deviceId };
@@ -234,12 +243,6 @@ export function refuseLogin(state: DeviceState, login: Login, nowMs: number): Re
     return { kind: 'credential_refused', credential: 'messaging_password', problem, deviceId };
   }
   return identity.isDisabled ? { kind: 'device_disabled', deviceId } : undefined;
-}
-
-export function noteRefusal(state: DeviceState, refusal: Refusal, address: string | null, nowMs: number): DeviceState {
-  const reason = loginRefusalReasonOf(refusal);
-  if (reason === undefined) return state;
-  return { ...state, loginRefusals: countLoginRefusal(state.loginRefusals, { reason, address }, nowMs) };
 }
 
 /** The device once the password has begun a session, at a broker or on a direct connection, which ends the one before. */

@@ -216,6 +216,10 @@ function pendingAnnouncement({ presence }: DeviceState, nowMs: number): Announce
   return isPending ? newest : undefined;
 }
 
+export function withConnection(state: DeviceState, change: Partial<PresenceState>): DeviceState {
+  return withPresence(state, { connection: { ...state.presence.connection, ...change } });
+}
+
 function withPresence(state: DeviceState, change: Partial<PresenceSlice>): DeviceState {
   return { ...state, presence: { ...state.presence, ...change } };
 }

@@ -1,11 +1,11 @@
 // The device's session at a broker, and its login at a relay shard: what an accepted login begins, and what the broker reports
 // of the connection. A direct session is direct-session.ts.
-import { accept, refuse } from '../../refusal.ts';
+import { accept } from '../../refusal.ts';
 import { applyReturn } from '../commands/commands.ts';
 import type { Decision } from '../core/effects.ts';
 import type { Handler, Reporter } from '../core/events.ts';
 import type { DeviceState } from '../core/state.ts';
-import { noteRefusal, noteSessionLogin, noteUse, refuseLogin } from '../ownership/credentials.ts';
+import { noteSessionLogin, noteUse, refuseLogin } from '../ownership/credentials.ts';
 import { addSubscription } from '../messages/subscriptions.ts';
 import { applyPresence } from './announcements.ts';
 import { leaveDirect } from './direct-session.ts';
@@ -13,10 +13,8 @@ import { planRecordCheck } from './projection.ts';
 
 export const logIn: Handler<'login_attempted'> = (state, event, decision) => {
   const { nowMs } = decision;
-  const refusal = refuseLogin(state, event, nowMs);
-  if (refusal !== undefined) {
-    return { state: noteRefusal(state, refusal, event.address, nowMs), result: refuse(refusal) };
-  }
+  const refused = refuseLogin(state, event, nowMs);
+  if (refused !== undefined) return refused;
   const digest = event.matchedDigest ?? '';
   const next =
     event.relayShard === undefined

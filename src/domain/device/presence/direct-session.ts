@@ -3,7 +3,7 @@
 import type { Slice } from '../core/slice.ts';
 import { topicActions } from '../../../protocol/mqtt.ts';
 import type { DirectEndReason } from '../../direct/answer-codes.ts';
-import { accept, refuse } from '../../refusal.ts';
+import { accept } from '../../refusal.ts';
 import { applyDelivery, applyReturn } from '../commands/commands.ts';
 import type { Decision } from '../core/effects.ts';
 import type { Handler } from '../core/events.ts';
@@ -12,9 +12,9 @@ import { admitMessage } from '../messages/coalescing.ts';
 import { takeDirectMessages } from '../messages/inbox.ts';
 import { pushMessage } from '../messages/subscriptions.ts';
 import { readMessage } from '../messages/messages.ts';
-import { liveGenerations, noteRefusal, noteSessionLogin, refuseLogin } from '../ownership/credentials.ts';
+import { liveGenerations, noteSessionLogin, refuseLogin } from '../ownership/credentials.ts';
 import { readersOf } from '../ownership/sharing.ts';
-import { applyPresence, recordTransition } from './announcements.ts';
+import { applyPresence, recordTransition, withConnection } from './announcements.ts';
 import { planRecordCheck } from './projection.ts';
 import { presenceTimes } from './presence-times.ts';
 
@@ -151,27 +151,19 @@ function publishWill(state: DeviceState, will: string | null, decision: Decision
   const admitted = will === null ? undefined : admitMessage(state, decision.nowMs);
   if (will === null || admitted === undefined) return state;
   pushMessage(admitted, topicActions.status, will, decision);
-  const { presence } = admitted;
   const meaning = readMessage(topicActions.status, will);
-  if (meaning.kind !== 'status') return admitted;
-  return {
-    ...admitted,
-    presence: { ...presence, connection: { ...presence.connection, lastAnnounced: meaning.status } },
-  };
+  return meaning.kind === 'status' ? withConnection(admitted, { lastAnnounced: meaning.status }) : admitted;
 }
 
 function withLastOnline(state: DeviceState, atMs: number): DeviceState {
-  const { presence } = state;
-  if (atMs <= (presence.connection.lastOnlineAtMs ?? 0)) return state;
-  return { ...state, presence: { ...presence, connection: { ...presence.connection, lastOnlineAtMs: atMs } } };
+  const { lastOnlineAtMs } = state.presence.connection;
+  return atMs <= (lastOnlineAtMs ?? 0) ? state : withConnection(state, { lastOnlineAtMs: atMs });
 }
 
 export const connectDirectly: Handler<'direct_connected'> = (state, event, decision) => {
   const { nowMs } = decision;
-  const refusal = refuseLogin(state, event, nowMs);
-  if (refusal !== undefined) {
-    return { state: noteRefusal(state, refusal, event.address, nowMs), result: refuse(refusal) };
-  }
+  const refused = refuseLogin(state, event, nowMs);
+  if (refused !== undefined) return refused;
   const loggedIn = noteSessionLogin(state, event.matchedDigest ?? '', event.address, nowMs);
   const begun = beginDirectSession(loggedIn, event.takenOver, decision);
   return { state: begun.state, result: accept({ startedAtMs: begun.startedAtMs }) };

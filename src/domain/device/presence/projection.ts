@@ -68,6 +68,12 @@ export function markProjectionBehind(state: DeviceState, isUrgent = false): Devi
   };
 }
 
+/** D1 is told of the owner with the next projection, at once. */
+export function markOwnerChanged(state: DeviceState): DeviceState {
+  const behind = markProjectionBehind(state, true);
+  return { ...behind, ownership: { ...behind.ownership, ownerVersion: behind.presence.projectionVersion } };
+}
+
 export function planProjection(state: DeviceState, { nowMs, effects }: Decision): DeviceState {
   const { projection, presence } = state;
   if (!presence.isProjectionBehind) return state;
@@ -149,8 +155,7 @@ export function compareProjection(state: DeviceState, versionInD1: number): Devi
   if (versionInD1 === projectionVersion || (isProjectionBehind && versionInD1 < projectionVersion)) return state;
   const presence = { ...state.presence, projectionVersion: Math.max(projectionVersion, versionInD1) };
   // At once: how many are compared is bounded already.
-  const behind = markProjectionBehind({ ...state, presence }, true);
-  return { ...behind, ownership: { ...behind.ownership, ownerVersion: behind.presence.projectionVersion } };
+  return markOwnerChanged({ ...state, presence });
 }
 
 function withCheck(state: DeviceState, change: Partial<RecordCheckSlice>): DeviceState {
