@@ -1,5 +1,5 @@
-// Refresh tokens of one session: which of them is good for what. Only digests come here. A session keeps the digest of its
-// current token and, for a while, those of the tokens before it; any other token that names it was used before.
+// Refresh tokens of one session: what each of them is good for. Only digests come here. A session keeps the digest of its
+// current token and, for a while, the digests of the tokens before it; any other token that names it was used before.
 
 /** A token that was exchanged. Its successor follows from the token itself and `salt`, which alone tells nothing. */
 export type Rotation = { digest: string; salt: string; atMs: number };

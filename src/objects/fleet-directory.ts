@@ -47,7 +47,7 @@ export class FleetDirectory extends DurableObject<Env> {
   }
 
   /**
-   * The shard has such sockets. Tells devices again that missed the end of their leases. False if the registration was lost:
+   * The shard has sockets of the user. Tells devices again that missed the end of their leases. False if the registration was lost:
    * the shard has to listen anew.
    */
   async confirm(userId: number, shard: string): Promise<boolean> {
@@ -55,12 +55,12 @@ export class FleetDirectory extends DurableObject<Env> {
     return this.#sql.exec('SELECT id FROM listener WHERE shard = ?', shard).toArray().length > 0;
   }
 
-  /** The shard has no such socket. The entry stays if the shard registered again since. */
+  /** The shard has no socket of the user. The entry stays if the shard registered again since. */
   leave(shard: string, registrationId: number): void {
     this.#sql.exec('DELETE FROM listener WHERE shard = ? AND id = ?', shard, registrationId);
   }
 
-  /** At most a hundred, those that devices missed apart. False if leases are left. */
+  /** Ends at most a hundred leases. @param isOver 1 for leases whose end a device missed. False if leases are left. */
   async #endLeases(userId: number, isOver: 0 | 1): Promise<boolean> {
     const leases = this.#sql
       .exec<{ device_id: string }>(

@@ -1,4 +1,4 @@
-// Hands messages to the relay shards that are subscribed and removes those that have no socket for them. Used by the
+// Hands messages to the relay shards that are subscribed, and removes shards that have no socket for them. Used by the
 // device's object for its own messages, and by the uplink for whole batches.
 import type { MessageResult } from '../../domain/device/messages/inbox.ts';
 import type { Subscription } from '../../domain/device/messages/subscriptions.ts';
@@ -18,7 +18,7 @@ export type RelayRun = {
   areJson?: boolean;
   /** Generations of the device's valid credentials: relay sessions of other credentials get nothing. */
   generations: readonly number[];
-  /** The users who may follow the device: those with a subscription to all their devices get its messages. Absent: none. */
+  /** The users who may follow the device: their subscriptions to all their devices get its messages. Absent: none. */
   readers?: readonly number[];
   /** A bridge brought them and may bring them again: the spool with its numbers and times, and the device's results. */
   origin?: { spoolId: string; seqs: number[]; receivedAtMs: number[]; results: BridgeMessage['result'][] };
@@ -33,7 +33,7 @@ export type BridgeMessage = RelayMessage & {
 };
 type Rights = Pick<RelayRun, 'generations' | 'readers'>;
 
-/** Messages that follow each other on one topic together, those that were read as JSON apart. */
+/** Joins messages that follow each other on one topic; a run holds either JSON or other texts. */
 export function runsOf(
   deviceId: string,
   { generations, readers }: Rights,

@@ -1,5 +1,5 @@
-// Commands to one device, by who may control it and by guest links: sends them, waits for what becomes of them, reads them. What a
-// command is, the core decides.
+// Commands to one device, by users who may control it and by guest links: sends them, waits for their outcome, reads them. What
+// a command does is decided by the core.
 import { createId } from '../../crypto/secrets.ts';
 import type { Actor } from '../../domain/access.ts';
 import {

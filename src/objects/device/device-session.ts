@@ -73,7 +73,7 @@ export class DeviceSession extends DurableObject<Env> {
     return this.#device.decideAndWait<Kind>(event);
   }
 
-  /** A deleted device stays deleted; one whose session was lost has to be restored before (`device_not_activated`). */
+  /** A deleted device stays deleted. A device whose session was lost has to be restored before (`device_not_activated`). */
   async provision(provisioning: Provisioning): Promise<Outcome<Provisioned>> {
     const { secretDigest, passwordDigest, givenSecretDigest, isDisabled = false, ...more } = provisioning;
     const { defaultName = more.name, policy = null, claimantId, address = null, wasActivated = false, ...facts } = more;

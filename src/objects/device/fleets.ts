@@ -1,6 +1,6 @@
 // Which relay shards want the messages of all devices of the users who may follow this device. The directory of each user is
 // asked once per lease, and only if there is something to push. The answers outlive a sleep of the object: a row a lease, and
-// no call a report. Never throws: without an answer the last one serves on.
+// no call a report. Never throws: without an answer the last answer counts.
 import { readConfig } from '../../config.ts';
 import { secondMs } from '../../domain/time.ts';
 import { log } from '../../log.ts';

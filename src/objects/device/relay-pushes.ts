@@ -48,7 +48,7 @@ export class RelayPushes {
     }
   }
 
-  /** In the order of the calls, although one may have to ask first who listens. */
+  /** In the order of the calls, although a call may have to ask first which shards listen. */
   async #push(deliveries: readonly Delivery[]): Promise<void> {
     const readers = new Set(deliveries.flatMap(({ run }) => run.readers ?? []));
     const learned = this.#learned.then(() => this.#fleets.learn([...readers]));

@@ -160,7 +160,7 @@ export class DeviceStorage {
     );
   }
 
-  /** Not before the device was made, nor after it was deleted. */
+  /** False before the device was made, and after it was deleted. */
   hasSlices(): boolean {
     return this.#sql.exec("SELECT 1 FROM sqlite_master WHERE name = 'slice'").toArray().length > 0;
   }

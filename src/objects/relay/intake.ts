@@ -1,5 +1,5 @@
 // Takes pushes from devices and from the uplink: which messages are new here, and which sockets may have them. From here they
-// go to the outbox. It must not close a socket but one whose credentials have ended.
+// go to the outbox. It must not close a socket unless the socket's credentials have ended.
 import { within } from '../calls/within.ts';
 import type { RelayRun } from '../calls/push-to-relays.ts';
 import type { RelayAuthentication } from './authentication.ts';
@@ -8,7 +8,7 @@ import { framesOf, RecentPushes } from './recent-pushes.ts';
 import type { Shard } from './shard.ts';
 import type { RelaySnapshots } from './snapshots.ts';
 
-/** Before the caller takes the shard for one that does not answer. */
+/** Sooner than the caller gives the shard up. */
 const answerWithinMs = 1_500;
 
 export class Intake {

@@ -34,7 +34,7 @@ export type OutboxShard<Socket> = {
 
 /** A push whose frames may have to wait: ends when all of them were sent or dropped. */
 export class PushUnderWay {
-  /** One more than wait until `noteEnded` says that all of the push was given. */
+  /** Writes that wait, and one for the push itself until its intake calls `noteEnded`. */
   #waiting = 1;
   readonly #written = Promise.withResolvers<undefined>();
 

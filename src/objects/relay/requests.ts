@@ -131,7 +131,7 @@ export class RelayRequests {
   #register(socket: WebSocket, filter: string, target: SubscriptionTarget): Outcome<null> | Promise<Outcome<null>> {
     const add = () => this.#addFilter(socket, filter);
     if (target.kind === 'fleet') {
-      // Its devices know of this shard for as long as one such socket is here.
+      // The user's devices know of this shard while a socket with such a filter is here.
       if (this.#shard.subscribers.hasFleetOf(target.who.userId)) return add();
       return this.#authentication.registerFleet(target.who.userId, add);
     }

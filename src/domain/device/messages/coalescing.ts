@@ -1,4 +1,4 @@
-// Slice: what a device says beyond its limit of messages. Nothing of it is taken one by one; the last value of each
+// Slice: what a device says beyond its limit of messages. No message has an effect of its own; the last value of each
 // property and the last status wait for a second and are then applied and pushed as one message, so that what is
 // known of the device after a burst is true. In memory only.
 import type { Slice } from '../core/slice.ts';

@@ -191,7 +191,7 @@ function takeMessage(state: DeviceState, spoolId: string, message: InboundMessag
     return { state: noted, result: { result: 'redelivery' } };
   }
   const noted = { ...state, deduplication: noteNew(deduplication, delivery) };
-  // A retained message is an old one: the broker sends it to every new subscription.
+  // A retained message is old: the broker sends it to every new subscription.
   if (message.isRetained) return { state: noted, result: { result: 'ignored' } };
   const meaning = readMessage(action, payload);
   if (meaning.kind === 'status' && isEcho(noted, payload)) return { state: noted, result: { result: 'ignored' } };
@@ -218,7 +218,7 @@ function showRejected(
   return lastRejected === state.lastRejected ? state : { ...state, lastRejected };
 }
 
-/** A reply that a command waits for is never one too many: each command takes one. */
+/** A reply that a command waits for counts toward no limit: each command takes a single reply. */
 function isExpectedReply(state: DeviceState, meaning: DeviceMessage): boolean {
   return meaning.kind === 'reply' && meaning.id !== undefined && isAwaitingReply(state, meaning.id);
 }

@@ -19,7 +19,7 @@ export const maxProperties = 64;
 /** Measurements differ in nearly every report: alone they are saved this often. */
 const saveMeasurementsEveryMs = 30 * minuteMs;
 
-/** `positions`: oldest first, which of `words` it is and how long after the one before (the first: after 1970). */
+/** `positions`, oldest first: its index in `words`, and the time since the change before (the first: since 1970). */
 type SavedProperties = Omit<PropertiesSlice, 'positions'> & {
   positions: { words: Position[]; of: number[]; afterMs: number[] };
 };

@@ -21,7 +21,7 @@ export const subscriptionsSlice: Slice<readonly Subscription[]> = {
   onNewOwner: 'forget',
 };
 
-/** To the relay sessions that follow the device; those of passwords that have ended get nothing. */
+/** To the relay sessions that follow the device; sessions of ended passwords get nothing. */
 export function pushMessage(
   { identity, credentials, subscriptions }: Pick<DeviceState, 'identity' | 'credentials' | 'subscriptions'>,
   action: TopicAction,

@@ -91,7 +91,7 @@ export const activateAgain: Handler<'provisioned'> = (state, activation, decisio
   return { state: next, result: accept({ isNew: false, endsSessions: false }) };
 };
 
-/** A serial that is new. One whose session was lost has to be restored before: D1 knows whose it is. */
+/** A new serial. A device whose session was lost has to be restored before: D1 knows its owner. */
 export function activateFirst(
   event: Activation & { deviceId: string; settings: DeviceSettings },
   nowMs: number,

@@ -27,7 +27,7 @@ export const administer: Handler<'administered'> = (state, { actor, change }, de
   const isEnabled = state.identity.isDisabled && change.isDisabled === false;
   const credentials = isEnabled ? endGenerations(state.credentials) : state.credentials;
   const changed = markProjectionBehind({ ...state, credentials, identity: { ...state.identity, ...change } }, true);
-  // A disabled device is announced as offline, an enabled one as what it is.
+  // A disabled device is announced as offline, an enabled device as it is.
   const isToEnd = change.isDisabled === true;
   const ended = isToEnd ? closeDirectSession(endGuestLinks(changed), 'disabled', decision) : changed;
   const next = applyPresence(ended, { kind: 'due' }, decision).state;

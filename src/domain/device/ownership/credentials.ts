@@ -12,7 +12,7 @@ import { minuteMs } from '../../time.ts';
 
 export type MessagingPassword = {
   digest: string;
-  /** Number of the credential, never used twice: a relay session belongs to one. */
+  /** Number of the credential, never used twice. Each relay session belongs to a generation. */
   generation: number;
   issuedAtMs: number;
   firstUsedAtMs: number | null;
@@ -22,7 +22,7 @@ export type MessagingPassword = {
   replacedAtMs?: number;
   /** Anybody who knew the serial could get it: it ends no password that is still in use. */
   isUnproven?: boolean;
-  /** An unproven one took over its open session: it does not end by that. */
+  /** A login with an unproven password took over its open session: that does not end this password. */
   isKept?: boolean;
 };
 
@@ -81,7 +81,7 @@ export function isActivated({ passwords, lastGeneration }: CredentialsSlice): bo
   return passwords.length > 0 || lastGeneration > 0;
 }
 
-/** Valid until ten minutes after a newer one was first used, and for as long as it is in use. */
+/** A password is valid until ten minutes after a newer password was first used, and while it is in use. */
 export function validPasswords(credentials: CredentialsSlice, nowMs: number): MessagingPassword[] {
   return credentials.passwords.filter((password) => endsAtMs(credentials, password) > nowMs);
 }
@@ -245,7 +245,7 @@ function refusalOf({ credentials, identity }: DeviceState, login: Login, nowMs: 
   return identity.isDisabled ? { kind: 'device_disabled', deviceId } : undefined;
 }
 
-/** The device once the password has begun a session, at a broker or on a direct connection, which ends the one before. */
+/** The password has begun a session, at a broker or on a direct connection, which ends the session before. */
 export function noteSessionLogin(
   state: DeviceState,
   digest: string,

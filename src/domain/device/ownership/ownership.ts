@@ -29,7 +29,7 @@ export type IdentitySlice = {
 
 export type ProductFacts = Pick<IdentitySlice, 'controlMode' | 'offlineGraceSeconds' | 'productChangedAtMs'>;
 
-/** An older change than the known one arrives too late and changes nothing. */
+/** A change that is older than the last change applied arrives too late and changes nothing. */
 export function applyProductChange(identity: IdentitySlice, facts: ProductFacts): IdentitySlice {
   return facts.productChangedAtMs >= identity.productChangedAtMs ? { ...identity, ...facts } : identity;
 }

@@ -157,7 +157,7 @@ export function applyDuePresence(state: DeviceState, decision: Decision): Device
   return publishAnnouncement(applied, decision);
 }
 
-/** The newest announcement may still be pending: a newer one is published at once, the same one by the alarm. */
+/** An announcement that came meanwhile is published at once; the same announcement again by the alarm. */
 export function noteAnnouncementEnd(
   state: DeviceState,
   { time, isPublished }: { time: number; isPublished: boolean },

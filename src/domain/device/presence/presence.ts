@@ -31,7 +31,7 @@ export type PresenceState = {
 
 export type PresenceEvent =
   | { kind: 'connected'; sessionStartedAtMs: number }
-  /** A session ended; brokers that do not say which one leave `sessionStartedAtMs` null. */
+  /** A session ended. `sessionStartedAtMs` is null if the broker does not say which session. */
   | { kind: 'disconnected'; sessionStartedAtMs: number | null; endedAtMs: number; reason: string }
   /** What the broker said of sessions before `beforeMs` holds no more, unless evidence since then confirms it in time. */
   | { kind: 'doubted'; beforeMs: number; confirmWithinMs: number }
@@ -201,7 +201,7 @@ function endSession(
   }
   if (endedAtMs < newestAtMs || endedAtMs <= (state.unnamedEndAtMs ?? -Infinity)) return undefined;
   const ended: PresenceState = { ...state, unnamedEndAtMs: endedAtMs, isSessionOpen: false };
-  // Most likely the end of the session before. If it was this one's, inactivity shows it.
+  // Most likely the end of the session before. If this session ended, inactivity shows it.
   if (state.isOnline && endedAtMs < (state.oldWillUntilMs ?? 0))
     return { state: ended, reason: 'disconnected', atMs: 0 };
   return goOffline(ended, 'broker', 'disconnected', endedAtMs, nowMs, reason);

@@ -83,7 +83,7 @@ export function planProjection(state: DeviceState, { nowMs, effects }: Decision)
   return { ...state, projection: { ...projection, isUrgent: false, startedAtMs: nowMs, nextAtMs } };
 }
 
-/** A write that a newer change overtook was not the last one. */
+/** If a newer change overtook the write, the projection stays behind. */
 export const noteProjectionEnd: Reporter<'projection_ended'> = (state, { version, outcome }, { nowMs }) => {
   const { projection, presence } = state;
   if (outcome === 'failed') {
@@ -115,7 +115,7 @@ function projectionOf({ identity, ownership, presence, credentials }: DeviceStat
   };
 }
 
-/** From 0 to 1, another one for each device and try. */
+/** From 0 to 1, another number for each device and try. */
 function spreadOf({ identity, presence, projection }: DeviceState): number {
   return fingerprint(`${identity.deviceId} ${presence.projectionVersion} ${projection.failures}`) / 2 ** 53;
 }

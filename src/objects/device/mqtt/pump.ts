@@ -27,7 +27,7 @@ const maxUntakenBytes = 1_048_576;
 
 export type PumpedClient = {
   socket: WebSocket;
-  /** An IPv6 one by its /64 network. */
+  /** An IPv6 address counts by its /64 network. */
   address: string;
   deviceId: string;
   onConnected: () => void;
