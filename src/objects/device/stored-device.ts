@@ -131,21 +131,21 @@ export class StoredDevice {
       return;
     }
     const former = typeof before === 'string' ? undefined : before;
-    const isNewLife = former !== undefined && former.ownership.life !== state.ownership.life;
-    if (isNewLife) this.#saved = undefined;
+    const isNewPeriod = former !== undefined && former.ownership.period !== state.ownership.period;
+    if (isNewPeriod) this.#saved = undefined;
     this.#trouble.note(former, state, nowMs);
     const rows = rowsToSave(this.#saved, state, nowMs);
     const newCommands = state.commands.loaded.filter((command) => !former?.commands.loaded.includes(command));
     const newRecords = state.commands.records.filter((record) => !former?.commands.records.includes(record));
     const slices = Object.keys(rows).length;
     const others = newCommands.length + newRecords.length + state.newHistory.length;
-    if (former !== undefined && !isNewLife && slices === 1 && others === 0) {
+    if (former !== undefined && !isNewPeriod && slices === 1 && others === 0) {
       // One statement is written whole or not at all without a transaction of its own.
       this.storage.writeSlices(rows);
     } else if (slices + others > 0) {
       this.#ctx.storage.transactionSync(() => {
         if (former === undefined) this.storage.create();
-        if (isNewLife) this.storage.forgetOwner();
+        if (isNewPeriod) this.storage.forgetOwner();
         this.storage.writeSlices(rows);
         this.storage.appendHistory(state.newHistory);
         for (const command of newCommands) this.storage.writeCommand(command, nowMs);

@@ -177,7 +177,7 @@ export class CoreDevice {
     this.#device = state;
     if (typeof state === 'string') return;
     const known = typeof before === 'string' ? [] : before.commands.loaded;
-    if (typeof before !== 'string' && before.ownership.life !== state.ownership.life) {
+    if (typeof before !== 'string' && before.ownership.period !== state.ownership.period) {
       this.#saved = undefined;
       this.#rows.clear();
       for (const memory of [this.#transitions, this.#journal, this.#guests]) memory.length = 0;

@@ -5,7 +5,7 @@ import { accept, refuse, type Outcome, type Refusal } from '../../refusal.ts';
 import type { Handler } from '../core/events.ts';
 import { newState, type DeviceSettings, type DeviceState } from '../core/state.ts';
 import { compareProjection, markOwnerChanged, markProjectionBehind } from '../presence/projection.ts';
-import { beginLife, endSession } from './administration.ts';
+import { beginOwnershipPeriod, endSession } from './administration.ts';
 import {
   addPassword,
   endRelaySessions,
@@ -71,7 +71,7 @@ export const activateAgain: Handler<'provisioned'> = (state, activation, decisio
   if (claimantId !== undefined && identity.claimedAtMs === null) {
     const ended = endSession(state, decision);
     const owner = { ownerId: claimantId, claimedAtMs: nowMs, name: defaultName };
-    const claimed = note(beginLife(ended, owner, decision), 'claimed', address, nowMs);
+    const claimed = note(beginOwnershipPeriod(ended, owner, decision), 'claimed', address, nowMs);
     const isAwaitingLogin = settings.asksAtLogin;
     const credentials = replacePasswords(claimed.credentials, issued, isAwaitingLogin, nowMs);
     return {

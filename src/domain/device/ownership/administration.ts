@@ -54,7 +54,7 @@ export const release: Handler<'released'> = (state, { defaultName }, decision) =
   const { productKey, deviceId, productOwnerId } = state.identity;
   const ended = endSession(state, decision);
   const owner = { ownerId: productOwnerId, claimedAtMs: null, name: defaultName };
-  const begun = beginLife(ended, owner, decision);
+  const begun = beginOwnershipPeriod(ended, owner, decision);
   const released = { ...begun, ownership: { ...begun.ownership, isReleased: true } };
   // Without the address, which is the former owner's.
   return { state: note(released, 'released', null, decision.nowMs), result: accept({ productKey, deviceId }) };
@@ -87,7 +87,7 @@ export const answerTransfer: Handler<'transfer_answered'> = (
     return { state: note(withoutOffer(state), 'transfer_declined', address, nowMs), result: accept(null) };
   const credentials = endGenerations(keepSessionPassword(state.credentials));
   const kept = { ...state, credentials };
-  const begun = beginLife(kept, { ownerId: userId, claimedAtMs: nowMs }, decision);
+  const begun = beginOwnershipPeriod(kept, { ownerId: userId, claimedAtMs: nowMs }, decision);
   return { state: note(begun, 'transferred', address, nowMs), result: accept(null) };
 };
 
@@ -104,7 +104,7 @@ export function endSession(state: DeviceState, decision: Decision): DeviceState 
   return revokeDirectSession({ ...state, credentials: ended }, decision);
 }
 
-export function beginLife(
+export function beginOwnershipPeriod(
   state: DeviceState,
   owner: Pick<IdentitySlice, 'ownerId' | 'claimedAtMs'> & { name?: string },
   { effects }: Decision,

@@ -35,8 +35,8 @@ export function applyProductChange(identity: IdentitySlice, facts: ProductFacts)
 }
 
 export type OwnershipSlice = {
-  /** Grows with each change of owner: storage keeps nothing from the one before. */
-  life: number;
+  /** Grows with each change of owner: storage keeps nothing from the period before. */
+  period: number;
   isReleased: boolean;
   pairingUntilMs: number | null;
   offer: TransferOffer | null;
@@ -73,9 +73,9 @@ export const identitySlice: Slice<IdentitySlice> = {
 };
 
 export const ownershipSlice: Slice<OwnershipSlice> = {
-  initial: { life: 0, isReleased: false, pairingUntilMs: null, offer: null, entries: 0, ownerVersion: null },
+  initial: { period: 0, isReleased: false, pairingUntilMs: null, offer: null, entries: 0, ownerVersion: null },
   row: 'administration',
-  onNewOwner: ({ ownership: { life, entries } }) => ({ ...ownershipSlice.initial, life: life + 1, entries }),
+  onNewOwner: ({ ownership: { period, entries } }) => ({ ...ownershipSlice.initial, period: period + 1, entries }),
 };
 
 /** Activations, refused ones too, and logins that took over an open session: counted, because strangers cause them. */
