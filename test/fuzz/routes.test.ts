@@ -6,7 +6,7 @@ import { planFuzzing } from '../../rig/inputs/fuzzing.ts';
 import { HostileRequests, type HostileRequest } from '../../rig/inputs/hostile-requests.ts';
 import type { OpenApiDocument } from '../../rig/inputs/openapi-document.ts';
 import { TestBridge } from '../worker/rig/clients/bridge.ts';
-import { call, createUser, send, type CallOptions } from '../worker/rig/clients/client.ts';
+import { call, createUser, makeDevice, send, type CallOptions } from '../worker/rig/clients/client.ts';
 
 const inputsAtOnce = 10;
 const { batches, inputs, seed } = planFuzzing(0.3, inputsAtOnce);
@@ -30,10 +30,7 @@ beforeAll(async () => {
   // The examples' product, so that bodies made from them activate devices.
   await call('POST', '/products', { token, body: { productKey: 'servo-switch', name: 'Servo switch' } });
   const key = (await call<{ keyId: string; apiKey: string }>('POST', '/users/api-keys', { token })).data;
-  const productKey = `switch-${crypto.randomUUID()}`;
-  await call('POST', '/products', { token, body: { productKey, name: 'Switch' } });
-  const body = { productKey, deviceSN: 'SN-1' };
-  const { deviceId } = (await call<{ deviceId: string }>('POST', '/devices/activate', { body })).data;
+  const { productKey, deviceId } = await makeDevice({ token });
   objects = { productKey, deviceId, keyId: key.keyId };
   credentials = [{ token }, { token }, { token }, { key }, {}, { token: 'x.y.z' }];
 });

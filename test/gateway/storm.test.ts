@@ -17,6 +17,7 @@ afterEach(async () => {
   await service.stop();
 });
 
+/** Retries for as long as it takes, as firmware does. */
 function startDevice({ mqtt: login }: Activation): MqttClient {
   const client = mqtt.connect(service.rig.mqttUrl, {
     ...{ username: login.username, password: login.password, clientId: login.clientId },

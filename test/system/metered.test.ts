@@ -20,6 +20,7 @@ import {
 } from '../../rig/worker/meter.ts';
 import { WorkerRig } from '../../rig/worker/worker-rig.ts';
 
+/** Of the gzipped bundle that is uploaded. */
 const maxBundleBytes = 400 * 1024;
 const minuteMs = 60_000;
 const untilQuietMs = 600;

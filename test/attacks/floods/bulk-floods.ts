@@ -33,6 +33,7 @@ async function insist(what: () => Promise<HttpAnswer>): Promise<void> {
   }
 }
 
+/** The product with the devices of the first round; later rounds delete more of them. */
 let prepared: string | undefined;
 
 async function prepare(target: Target, imports: number): Promise<string> {

@@ -45,6 +45,7 @@ export function compareRounds(quiet: readonly Measured[], attacked: readonly Mea
   return forEachKind((kind) => ({ before: of(quiet, kind), meanwhile: of(attacked, kind) }));
 }
 
+/** The medians of the bystander in several runs of one attack, and everything that failed in any run. */
 export function joinRuns(runs: readonly [Outcome, ...Outcome[]]): Outcome {
   const seconds = sum(runs.map((run) => run.seconds));
   return {

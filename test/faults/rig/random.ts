@@ -29,6 +29,7 @@ export class Random {
     return choices[this.between(0, choices.length - 1)] ?? choices[0];
   }
 
+  /** Changes `items` itself. */
   shuffle<T>(items: T[]): T[] {
     for (let last = items.length - 1; last > 0; last -= 1) {
       const other = this.between(0, last);

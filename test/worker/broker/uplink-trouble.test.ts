@@ -26,6 +26,7 @@ function override(stubs: Overrides) {
   return createContext(overridden, readConfig(env));
 }
 
+/** An environment in which `ingest` of one device is replaced. */
 function overrideIngest(
   { deviceId }: DeviceIdentity,
   ingest: Ingest,

@@ -7,7 +7,7 @@ import { topicOf } from '../../../src/domain/topics.ts';
 import { topicActions } from '../../../src/protocol/mqtt.ts';
 import { uplinkPath } from '../../../src/protocol/bridge.ts';
 import { TestBridge } from '../rig/clients/bridge.ts';
-import { call, createUser, type TestUser } from '../rig/clients/client.ts';
+import { createUser, makeDevice, type TestUser } from '../rig/clients/client.ts';
 
 const { propertyPost, propertySet } = topicActions;
 
@@ -16,11 +16,7 @@ let owner: TestUser;
 let device: { productKey: string; deviceId: string };
 beforeAll(async () => {
   [bridge, owner] = await Promise.all([TestBridge.dialIn(), createUser()]);
-  const productKey = 'without-d1';
-  await call('POST', '/products', { token: owner.token, body: { productKey, name: 'Switch' } });
-  const body = { productKey, deviceSN: 'SN' };
-  const { data } = await call<{ deviceId: string }>('POST', '/devices/activate', { body });
-  device = { productKey, deviceId: data.deviceId };
+  device = await makeDevice(owner);
 });
 afterAll(() => bridge.close());
 

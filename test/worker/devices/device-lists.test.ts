@@ -37,6 +37,7 @@ describe('the total of a list', () => {
     keys = [await createProduct(owner), await createProduct(owner)];
   });
 
+  /** Every filter counts as many devices as it lists. */
   async function expectTrueTotals(): Promise<void> {
     for (const filter of filters.flatMap((text) => keys.map((key) => text.replace('KEY', key)))) {
       const { list: devices, total } = await list(owner, `${filter}&size=100`);

@@ -6,7 +6,7 @@ import { openDatabase } from '../../../src/db/client.ts';
 import { writeProjections } from '../../../src/db/devices/devices.ts';
 import { topicActions } from '../../../src/protocol/mqtt.ts';
 import { bringUp, TestBridge, type Said } from '../rig/clients/bridge.ts';
-import { call, createUser, type TestUser } from '../rig/clients/client.ts';
+import { call, createUser, makeDevice, type TestUser } from '../rig/clients/client.ts';
 import { reportConnected as connect, reportDisconnected as disconnect, sessionOf } from '../rig/provision.ts';
 import { openSocket } from '../rig/clients/socket.ts';
 
@@ -26,16 +26,7 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-let count = 0;
-async function activate(offlineGraceSeconds = 5): Promise<Device> {
-  const productKey = `presence-${++count}`;
-  const body = { productKey, name: 'Switch', offlineGraceSeconds };
-  await call('POST', '/products', { token: owner.token, body });
-  const { data } = await call<{ deviceId: string }>('POST', '/devices/activate', {
-    body: { productKey, deviceSN: 'SN' },
-  });
-  return { productKey, deviceId: data.deviceId };
-}
+const activate = (offlineGraceSeconds = 5) => makeDevice(owner, { offlineGraceSeconds });
 
 async function read<T>({ deviceId }: Device, path: string): Promise<T> {
   const answer = await call<T>('GET', `/devices/${deviceId}${path}`, { token: owner.token });

@@ -3,12 +3,11 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { topicOf } from '../../../src/domain/topics.ts';
 import { topicActions, type TopicAction } from '../../../src/protocol/mqtt.ts';
 import { TestBridge } from '../rig/clients/bridge.ts';
-import { call, createUser, type TestUser } from '../rig/clients/client.ts';
+import { call, createUser, makeDevice, type TestUser } from '../rig/clients/client.ts';
+import type { TestDevice } from '../rig/provision.ts';
 import { openSocket, type TestSocket } from '../rig/clients/socket.ts';
 
 const { propertyPost, propertySet, propertySetReply, status } = topicActions;
-
-type Device = { productKey: string; deviceId: string; username: string; password: string };
 
 let bridge: TestBridge;
 let owner: TestUser;
@@ -17,39 +16,27 @@ beforeAll(async () => {
 });
 afterAll(() => bridge.close());
 
-let count = 0;
-async function activate(): Promise<Device> {
-  const productKey = `relay-only-${++count}`;
-  await call('POST', '/products', { token: owner.token, body: { productKey, name: 'Switch' } });
-  const body = { productKey, deviceSN: 'SN' };
-  const { data } = await call<{ deviceId: string; mqtt: { username: string; password: string } }>(
-    'POST',
-    '/devices/activate',
-    { body },
-  );
-  const { username, password } = data.mqtt;
-  return { productKey, deviceId: data.deviceId, username, password };
-}
+const activate = () => makeDevice(owner);
 
-async function signIn({ username, password }: Device): Promise<TestSocket> {
+async function signIn({ name: username, password }: TestDevice): Promise<TestSocket> {
   const socket = await openSocket('/mqtt');
   expect(await socket.ask({ action: 'auth', username, password })).toMatchObject({ code: 200 });
   return socket;
 }
 
-const publish = (device: Device, action: TopicAction, payload: unknown) => ({
+const publish = (device: TestDevice, action: TopicAction, payload: unknown) => ({
   action: 'publish',
   topic: topicOf(device, action),
   payload,
 });
-const published = (device: Device, action: TopicAction) => ({
+const published = (device: TestDevice, action: TopicAction) => ({
   action: 'publish',
   topic: topicOf(device, action),
   code: 200,
   message: 'success',
 });
 
-async function read<T>({ deviceId }: Device, path: string): Promise<T> {
+async function read<T>({ deviceId }: TestDevice, path: string): Promise<T> {
   return (await call<T>('GET', `/devices/${deviceId}${path}`, { token: owner.token })).data;
 }
 

@@ -3,7 +3,7 @@ import { evictDurableObject } from 'cloudflare:test';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { topicOf } from '../../../src/domain/topics.ts';
 import { topicActions } from '../../../src/protocol/mqtt.ts';
-import { call, createUser, type TestUser } from '../rig/clients/client.ts';
+import { call, createUser, makeDevice, type TestUser } from '../rig/clients/client.ts';
 import { TestBridge } from '../rig/clients/bridge.ts';
 import {
   connectPacket,
@@ -27,17 +27,7 @@ beforeAll(async () => {
 });
 afterAll(() => bridge.close());
 
-let count = 0;
-async function activate(): Promise<TestDevice> {
-  const productKey = `direct-${++count}`;
-  await call('POST', '/products', { token: owner.token, body: { productKey, name: 'Switch', controlMode: 'toggle' } });
-  const { data } = await call<{ deviceId: string; mqtt: { username: string; password: string } }>(
-    'POST',
-    '/devices/activate',
-    { body: { productKey, deviceSN: 'SN' } },
-  );
-  return { productKey, deviceId: data.deviceId, name: data.mqtt.username, password: data.mqtt.password };
-}
+const activate = () => makeDevice(owner, { controlMode: 'toggle' });
 
 async function read<T>({ deviceId }: TestDevice, path: string): Promise<T> {
   return (await call<T>('GET', `/devices/${deviceId}${path}`, { token: owner.token })).data;

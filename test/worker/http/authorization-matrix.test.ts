@@ -32,6 +32,7 @@ const scopesOf = (operation: Operation): readonly Scope[] => (operation['x-actio
 const actionsOf = (operation: Operation): readonly Action[] => operation['x-actions'] ?? [];
 /** What is offered to others is hidden from everybody else, the owner included. */
 const isOffer = (operation: Operation) => actionsOf(operation).includes('answerOffers');
+/** So is a resource of an account whose ids only its user learns. */
 const isHidden = (operation: Operation) => isOffer(operation) || actionsOf(operation).includes('manageSessions');
 const takesKeys = ({ security }: Operation) => security?.some((scheme) => 'apiKeySecret' in scheme) === true;
 

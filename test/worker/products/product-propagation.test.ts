@@ -8,17 +8,14 @@ import { ProductPropagator } from '../../../src/objects/product-propagator.ts';
 import { limitSpecs } from '../../../src/limits.ts';
 import { runScheduledJobs } from '../../../src/scheduled.ts';
 import { TestBridge } from '../rig/clients/bridge.ts';
-import { call, createUser } from '../rig/clients/client.ts';
+import { call, createUser, makeDevice } from '../rig/clients/client.ts';
 
 // A command that is not refused is published at once.
 beforeAll(async () => void (await TestBridge.dialIn()));
 
 async function makeReadableSwitch() {
   const { token, userId } = await createUser();
-  const productKey = `propagated-${crypto.randomUUID().slice(0, 8)}`;
-  await call('POST', '/products', { token, body: { productKey, name: 'Switch', controlMode: 'toggle' } });
-  const body = { productKey, deviceSN: 'SN-1' };
-  const { deviceId } = (await call<{ deviceId: string }>('POST', '/devices/activate', { body })).data;
+  const { productKey, deviceId } = await makeDevice({ token }, { controlMode: 'toggle' });
   const control = () => call('POST', `/devices/${deviceId}/control`, { token, body: { action: 'trigger' } });
   return { token, userId, productKey, deviceId, control };
 }

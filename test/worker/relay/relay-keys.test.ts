@@ -7,7 +7,7 @@ import { topicOf } from '../../../src/domain/topics.ts';
 import { RelayGateway } from '../../../src/objects/relay/relay-gateway.ts';
 import { RelayKeys } from '../../../src/objects/relay/keys.ts';
 import { topicActions } from '../../../src/protocol/mqtt.ts';
-import { call, createUser, type TestUser } from '../rig/clients/client.ts';
+import { call, createUser, makeDevice, type TestUser } from '../rig/clients/client.ts';
 import {
   authed,
   comeOnline,
@@ -37,13 +37,10 @@ beforeAll(async () => {
   [lamp, lock] = [await activate(owner), await activate(owner)];
 });
 
-async function activate({ token }: TestUser): Promise<Device> {
-  const productKey = `keys-${crypto.randomUUID()}`;
-  await call('POST', '/products', { token, body: { productKey, name: 'Switch' } });
-  const body = { productKey, deviceSN: 'SN' };
-  const { deviceId } = (await call<{ deviceId: string }>('POST', '/devices/activate', { body })).data;
-  await comeOnline({ productKey, deviceId });
-  return { productKey, deviceId };
+async function activate(user: TestUser): Promise<Device> {
+  const device = await makeDevice(user);
+  await comeOnline(device);
+  return device;
 }
 
 const makeKey = async (body: object = {}, { token }: TestUser = owner) =>

@@ -3,7 +3,7 @@ import { evictDurableObject, runDurableObjectAlarm } from 'cloudflare:test';
 import { vi } from 'vitest';
 import { topicActions } from '../../../src/protocol/mqtt.ts';
 import { TestBridge, type Said } from './clients/bridge.ts';
-import { call, createUser, type Answer, type TestUser } from './clients/client.ts';
+import { call, createUser, makeDevice, type Answer, type TestUser } from './clients/client.ts';
 import { reportConnected as connect, reportDisconnected as disconnect, sessionOf } from './provision.ts';
 
 const { propertyPost, propertySet } = topicActions;
@@ -43,15 +43,7 @@ export async function closeBridge(): Promise<void> {
   await bridge.close();
 }
 
-let count = 0;
-export async function activate(controlMode = 'toggle'): Promise<Device> {
-  const productKey = `commands-${++count}`;
-  await call('POST', '/products', { token: owner.token, body: { productKey, name: 'Switch', controlMode } });
-  const { data } = await call<{ deviceId: string }>('POST', '/devices/activate', {
-    body: { productKey, deviceSN: 'SN' },
-  });
-  return { productKey, deviceId: data.deviceId };
-}
+export const activate = (controlMode = 'toggle'): Promise<Device> => makeDevice(owner, { controlMode });
 export async function activateOnline(): Promise<Device> {
   const device = await activate();
   await connect(device);

@@ -41,6 +41,7 @@ export const pushOf = (device: DeviceIdentity, position: string) => ({
   payload: { params: { position } },
 });
 
+/** The announcements of these devices are over: later messages of a test are the only ones. */
 export async function ownDevices(ownerId: number, count: number, productKey = 'switch') {
   const devices = await Promise.all(Array.from({ length: count }, () => provisionDevice({ ownerId, productKey })));
   for (const device of devices) await comeOnline(device);
@@ -69,6 +70,7 @@ export async function afterLease(run: () => Promise<unknown>): Promise<void> {
   now.mockRestore();
 }
 
+/** An address whose clients another relay shard serves. */
 function otherShardAddress(): string {
   const { relayShards } = readConfig(env);
   const addresses = Array.from({ length: 100 }, (_, index) => `198.51.100.${index}`);

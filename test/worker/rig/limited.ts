@@ -6,6 +6,7 @@ import type { Answer } from './clients/client.ts';
 
 type Options = { token?: string; body?: unknown };
 
+/** As `call`, answered by a Worker whose setting `LIMITS` is `limits`. */
 export function callLimited<T = never>(
   limits: string,
   method: string,
@@ -15,6 +16,7 @@ export function callLimited<T = never>(
   return callWith({ LIMITS: limits }, method, path, options);
 }
 
+/** As `call`, answered by a Worker with these settings and bindings in place of its own. */
 export async function callWith<T = never>(
   bindings: Partial<Record<keyof Env, unknown>>,
   method: string,

@@ -20,6 +20,7 @@ export async function emptyOutbox(): Promise<void> {
   await env.DB.prepare('DELETE FROM broker_outbox').run();
 }
 
+/** Ends the wait before the next attempt. With a moved clock, a bridge would count as inactive. */
 export async function makeDue(): Promise<void> {
   await env.DB.prepare('UPDATE broker_outbox SET next_attempt_at = 0, claimed_until = 0').run();
 }

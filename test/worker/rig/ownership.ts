@@ -42,6 +42,7 @@ export function activate(productKey: string, token?: string, more: object = {}):
   });
 }
 
+/** A device that Anna has claimed. */
 export async function claimed(more: object = {}): Promise<Activation & { productKey: string }> {
   const productKey = await createProduct(more);
   const { data, message } = await activate(productKey, await tokenOf(anna));

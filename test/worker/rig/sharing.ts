@@ -5,6 +5,7 @@ export type Device = { deviceId: string; productKey: string };
 export type Listed = { total: number; list: { deviceId: string; role: string }[]; next?: string | null };
 
 export let owner: TestUser;
+/** The user that devices are shared with: a new one in each test. */
 export let friend: TestUser;
 /** Who has no part in any. */
 export let stranger: TestUser;

@@ -53,6 +53,7 @@ const counters: Record<string, [counter: string, rows: string]> = {
   ],
 };
 
+/** Reads both in one transaction: presence is written in the background. */
 async function expectCounted(): Promise<void> {
   for (const [what, statements] of Object.entries(counters)) {
     const read = await env.DB.batch<object>(statements.map((statement) => env.DB.prepare(statement)));

@@ -47,6 +47,7 @@ async function share(deviceId: string, user: TestUser): Promise<void> {
   expect(accepted).toMatchObject({ code: 200 });
 }
 
+/** What a restore of the objects to a time before the activation leaves. */
 async function lose(deviceId: string): Promise<void> {
   await runInDurableObject(sessionOf(deviceId), async (_, { storage }) => {
     await storage.deleteAlarm();

@@ -9,7 +9,7 @@ import { linkPath } from '../../../src/protocol/bridge.ts';
 import { createContext } from '../../../src/context.ts';
 import { reconcilePresence } from '../../../src/services/operations/presence-reconciliation.ts';
 import { bringUp } from '../rig/clients/bridge.ts';
-import { call, createUser, type TestUser } from '../rig/clients/client.ts';
+import { call, createUser, makeDevice, type TestUser } from '../rig/clients/client.ts';
 import { sessionOf, reportConnected } from '../rig/provision.ts';
 import { openSocket, type TestSocket } from '../rig/clients/socket.ts';
 import { helloOf } from '../rig/clients/link.ts';
@@ -23,7 +23,6 @@ const link = () => env.BROKER_LINK.getByName('broker-main');
 const api = { url: 'https://broker.test', key: 'key', secret: 'secret' };
 
 let owner: TestUser;
-let count = 0;
 beforeAll(async () => {
   owner = await createUser();
 });
@@ -39,13 +38,7 @@ function contextOf({ hasApi, grace = 300 }: { hasApi: boolean; grace?: number })
 
 /** Online by a session that began a minute ago, in the object and in D1. */
 async function activateOnline(startedAtMs = Date.now() - 60_000): Promise<Device> {
-  const productKey = `reconciled-${++count}`;
-  const body = { productKey, name: 'Switch', offlineGraceSeconds: 0 };
-  await call('POST', '/products', { token: owner.token, body });
-  const { data } = await call<{ deviceId: string }>('POST', '/devices/activate', {
-    body: { productKey, deviceSN: 'SN' },
-  });
-  const device = { productKey, deviceId: data.deviceId };
+  const device = await makeDevice(owner, { offlineGraceSeconds: 0 });
   await reportConnected(device, startedAtMs);
   await vi.waitFor(async () => expect(await listed(device)).toMatchObject({ status: 'online' }));
   return device;

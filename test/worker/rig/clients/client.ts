@@ -6,6 +6,7 @@ import { createId } from '../../../../src/crypto/secrets.ts';
 import { signAccessToken } from '../../../../src/crypto/tokens.ts';
 import { openDatabase } from '../../../../src/db/client.ts';
 import { users } from '../../../../src/db/schema/accounts.ts';
+import type { TestDevice } from '../provision.ts';
 
 export type TestUser = { userId: number; token: string; email: string };
 
@@ -39,6 +40,15 @@ export async function createUser(): Promise<TestUser> {
     .returning({ id: users.id });
   const userId = row!.id;
   return { userId, email: name, token: await signAccessToken(readConfig(env), userId, `session-of-${userId}`) };
+}
+
+/** Activates a device under a new product of the user. @param product more fields of the product */
+export async function makeDevice({ token }: { token: string }, product: object = {}): Promise<TestDevice> {
+  const productKey = `made-${crypto.randomUUID()}`;
+  await call('POST', '/products', { token, body: { productKey, name: 'Switch', ...product } });
+  type Activation = { deviceId: string; mqtt: { username: string; password: string } };
+  const { data } = await call<Activation>('POST', '/devices/activate', { body: { productKey, deviceSN: 'SN' } });
+  return { productKey, deviceId: data.deviceId, name: data.mqtt.username, password: data.mqtt.password };
 }
 
 /** Calls `path` below /api/v1 (or an absolute one that starts with a slash and another prefix) and reads the envelope. */

@@ -153,6 +153,7 @@ export class DirectClient {
     return this.#packets;
   }
 
+  /** Closes the socket without DISCONNECT. */
   drop(): void {
     this.#socket.close(1000, '');
   }
