@@ -51,13 +51,8 @@ function isInComment(path: string, text: string, index: number): boolean {
 
 /** Makes the anchors of headings as GitHub does. */
 function anchorsOf(path: string): string[] {
-  const headings = matchesOf(read(path), /^#+ (.+)$/gm);
-  return headings.map((heading) =>
-    heading
-      .toLowerCase()
-      .replace(/[^\w\s-]/g, '')
-      .replace(/\s/g, '-'),
-  );
+  const headings = matchesOf(read(path).toLowerCase(), /^#+ (.+)$/gm);
+  return headings.map((heading) => heading.replace(/[^\w\s-]/g, '').replace(/\s/g, '-'));
 }
 
 function isLinkGood(from: string, link: string): boolean {

@@ -20,11 +20,8 @@ const options = {
   config: { type: 'string', default: join(root, 'wrangler.toml') },
 } as const;
 const command = { name: 'npm run deploy:dry', usage, options };
-const {
-  env: environment,
-  'secrets-file': secretsFile,
-  config: configPath,
-} = readCommandLine(command, ({ values }) => values);
+const { env: environment, config: configPath, ...values } = readCommandLine(command, (parsed) => parsed.values);
+const secretsFile = values['secrets-file'];
 try {
   const faults = findDeploymentFaults({ configPath, environment, secretsFile });
   if (faults.length > 0) fail(`This would not run:\n${faults.map((fault) => `  ${fault}`).join('\n')}`);

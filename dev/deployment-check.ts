@@ -1,4 +1,4 @@
-// What of wrangler.toml and the secrets would keep a deployment from running, found before it is one. Reads and judges; asks
+// Finds the settings in wrangler.toml and the secrets that would keep a deployment from running, before it is deployed. Asks
 // nobody, so that it cannot know which secrets Cloudflare has.
 import { readFileSync } from 'node:fs';
 import { parseEnv } from 'node:util';
@@ -14,12 +14,12 @@ export type Deployment = {
   secretsFile: string | undefined;
 };
 
-/** What is read here of wrangler's own view of its file. */
+/** The members of wrangler's own view of its file that are checked here. */
 const configSchema = z.object({
   vars: z.record(z.string(), z.unknown()),
   secrets: z.object({ required: z.array(z.string()).optional() }).optional(),
   d1_databases: z.array(
-    z.object({ binding: z.string(), database_name: z.string().optional(), database_id: z.string().optional() }),
+    z.object({ binding: z.string(), database_name: z.string(), database_id: z.string() }).partial(),
   ),
   durable_objects: z.object({ bindings: z.array(z.object({ name: z.string() })) }),
   ratelimits: z.array(z.object({ name: z.string() })),
@@ -38,7 +38,7 @@ export const optionalSecrets = [
 ];
 const noDatabase = '00000000-0000-0000-0000-000000000000';
 
-/** One line each, with the name of the setting; never its value. @throws Error where a file cannot be read */
+/** One line each, with the name of the setting; never its value. @throws Error if a file cannot be read */
 export function findDeploymentFaults({ configPath, environment, secretsFile }: Deployment): string[] {
   const config = configSchema.parse(
     readWranglerConfig({ config: configPath, env: environment }, { hideWarnings: true }),

@@ -6,14 +6,13 @@ import { whenToldToStop } from './stopping.ts';
 import { fail } from './terminal.ts';
 import { type DeviceEvent, VirtualDevice } from './virtual-device.ts';
 
-const usage = `Usage: npm run device -- --api URL --product KEY [--count N] [--interval SECONDS] [--will] [--direct] [--serial PREFIX]
+const usage = `Usage: npm run device -- --api URL --product KEY [--count N] [--interval SECONDS] [--direct] [--serial PREFIX]
 
   --api       base address of the service, e.g. http://127.0.0.1:8787
   --product   product key the devices activate against
   --count     how many devices (1)
   --interval  seconds between two reports of a device (30)
-  --will      announce "offline" through a last will, which stock firmware does not
-  --direct      connect over WebSocket to the service itself, not to the address that the activation names
+  --direct    connect over WebSocket to the service itself, not to the address that the activation names
   --serial    serial numbers are PREFIX-1, PREFIX-2, ... (VIRTUAL): the same prefix gives the same devices again`;
 
 /** Activations under way at once, as many boards as one access point brings up together. */
@@ -25,21 +24,20 @@ const options = {
   product: { type: 'string' },
   count: { type: 'string', default: '1' },
   interval: { type: 'string', default: '30' },
-  will: { type: 'boolean', default: false },
   direct: { type: 'boolean', default: false },
   serial: { type: 'string', default: 'VIRTUAL' },
 } as const;
 const { count, serial, ...common } = readCommandLine({ name: 'npm run device', usage, options }, ({ values }) => {
-  const { product: productKey, will: hasWill, direct: isDirect, serial } = values;
+  const { product: productKey, direct: isDirect, serial } = values;
   const apiUrl = readBaseAddress('--api', values.api);
   if (productKey === undefined) throw new Error('--product needs a product key');
   const count = Number(values.count);
   if (!Number.isInteger(count) || count < 1) throw new Error('--count needs a whole number from 1');
   const reportEveryMs = Number(values.interval) * 1000;
   if (!(reportEveryMs > 0)) throw new Error('--interval needs a number of seconds');
-  return { apiUrl, productKey, count, reportEveryMs, hasWill, isDirect, serial };
+  return { apiUrl, productKey, count, reportEveryMs, isDirect, serial };
 });
-const tally = { activated: 0, online: 0, reports: 0, commands: 0, refusals: 0 };
+const tally = { activated: 0, online: 0, reported: 0, commanded: 0, failed: 0 };
 let lastProblem = '';
 let lastLine = '';
 
@@ -49,21 +47,17 @@ const devices = Array.from(
 );
 
 function countEvent(event: DeviceEvent): void {
-  if (event.type === 'activated') tally.activated += 1;
-  if (event.type === 'online') tally.online += 1;
   if (event.type === 'offline') tally.online -= 1;
-  if (event.type === 'reported') tally.reports += 1;
-  if (event.type === 'commanded') tally.commands += 1;
-  if (event.type === 'activation-failed' || event.type === 'connection-failed') {
-    tally.refusals += 1;
+  else if ('reason' in event) {
+    tally.failed += 1;
     lastProblem = event.reason;
-  }
+  } else if (event.type !== 'replied') tally[event.type] += 1;
 }
 
 function showProgress(): void {
-  const { activated, online, reports, commands, refusals } = tally;
-  const problem = refusals === 0 ? '' : `, ${refusals} refusals (${lastProblem})`;
-  const line = `${activated}/${count} activated, ${online} online, ${reports} reports, ${commands} commands${problem}`;
+  const { activated, online, reported, commanded, failed } = tally;
+  const problem = failed === 0 ? '' : `, ${failed} failures (${lastProblem})`;
+  const line = `${activated}/${count} activated, ${online} online, ${reported} reports, ${commanded} commands${problem}`;
   if (line === lastLine) return;
   lastLine = line;
   process.stdout.write(process.stdout.isTTY ? `\r\x1b[K${line}` : `${line}\n`);

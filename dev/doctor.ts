@@ -1,4 +1,4 @@
-// `npm run doctor`: looks at a deployment from outside, as applications, devices and the bridge meet it, and says for each fault
+// `npm run doctor`: looks at a deployment from outside, as applications and devices meet it, and says for each fault
 // what to do. Changes nothing, and needs no account.
 import { lookup } from 'node:dns/promises';
 import { styleText } from 'node:util';
@@ -10,20 +10,18 @@ import { operatorPath } from '../src/protocol/operator.ts';
 import { readBaseAddress } from './base-address.ts';
 import { print } from './terminal.ts';
 
-const usage = `Usage: npm run doctor -- --url URL [--broker mqtts://HOST:PORT] [--bridge http://HOST:PORT]
+const usage = `Usage: npm run doctor -- --url URL [--broker mqtts://HOST:PORT]
 
   --url     base address of the service
   --broker  the address that devices get, with the scheme: whether it is reachable and refuses strangers
-  --bridge  the bridge's own address (HEALTH_PORT), where it can be reached from here
 
   With OPERATOR_SECRET in the environment its use is checked, too.`;
 
 const answerWithinMs = 10_000;
-const maxSkewSeconds = 60;
 const stranger = { username: 'doctor&dev_00000000', password: 'no-password-of-anybody' };
 
-const options = { url: { type: 'string' }, broker: { type: 'string' }, bridge: { type: 'string' } } as const;
-const { url, broker, bridge } = readCommandLine({ name: 'npm run doctor', usage, options }, ({ values }) => {
+const options = { url: { type: 'string' }, broker: { type: 'string' } } as const;
+const { url, broker } = readCommandLine({ name: 'npm run doctor', usage, options }, ({ values }) => {
   if (values.broker !== undefined && !/^(mqtts?|wss?):\/\//.test(values.broker))
     throw new Error('--broker needs mqtts://HOST:PORT');
   return { ...values, url: readBaseAddress('--url', values.url) };
@@ -34,11 +32,9 @@ const checks: Record<string, () => Promise<string>> = {
   address: checkAddress,
   health: checkHealth,
   reference: checkReference,
-  clock: checkClock,
   relay: checkRelay,
   protection: checkProtection,
   ...(broker !== undefined && { broker: () => checkBroker(broker) }),
-  ...(bridge !== undefined && { bridge: () => checkBridge(bridge) }),
   ...(operatorSecret !== undefined && { operator: () => checkOperator(operatorSecret) }),
 };
 
@@ -58,7 +54,7 @@ process.exit(faults === 0 ? 0 : 1);
 async function checkAddress(): Promise<string> {
   const { hostname, protocol } = new URL(url);
   const address = await lookup(hostname).then(
-    (found) => found.address,
+    (answer) => answer.address,
     () => fault(`${hostname} has no address: check the domain of the Worker (routes in wrangler.toml)`),
   );
   if (protocol === 'http:' && !['127.0.0.1', '::1'].includes(address)) {
@@ -93,14 +89,6 @@ async function checkReference(): Promise<string> {
   return `${info.title ?? 'the service'} ${info.version ?? ''}`;
 }
 
-async function checkClock(): Promise<string> {
-  const date = Date.parse((await ask('/health')).headers.get('Date') ?? '');
-  if (Number.isNaN(date)) return 'the service tells no time';
-  const skewSeconds = Math.round(Math.abs(Date.now() - date) / 1000);
-  if (skewSeconds <= maxSkewSeconds) return `differs by less than ${maxSkewSeconds} s`;
-  return fault(`this clock and the service's differ by ${skewSeconds} s: set the time here (NTP)`);
-}
-
 async function checkRelay(): Promise<string> {
   const client = await RelayClient.open(url).catch((error: unknown) =>
     fault(`${describeFailure(error)}: does a proxy let WebSockets through?`),
@@ -132,22 +120,14 @@ async function checkBroker(address: string): Promise<string> {
   return `${address} is reachable and refuses strangers (${outcome})`;
 }
 
-async function checkBridge(address: string): Promise<string> {
-  const response = await ask(new URL('/readyz', address).href);
-  const text = await response.text();
-  return response.ok ? text.slice(0, 200) : fault(`it is not ready: ${text}`);
-}
-
 async function checkOperator(secret: string): Promise<string> {
   const { ok } = await ask(`${operatorPath}/metrics`, { Authorization: `Bearer ${secret}` });
   return ok ? 'OPERATOR_SECRET is right' : fault('OPERATOR_SECRET is none of the OPERATOR_SECRETS of this deployment');
 }
 
-/** @param path of the service, or the whole address of another one */
 async function ask(path: string, headers: Record<string, string> = {}): Promise<Response> {
-  const address = path.startsWith('/') ? `${url}${path}` : path;
   try {
-    return await fetch(address, { headers, redirect: 'manual', signal: AbortSignal.timeout(answerWithinMs) });
+    return await fetch(`${url}${path}`, { headers, redirect: 'manual', signal: AbortSignal.timeout(answerWithinMs) });
   } catch (error) {
     return fault(`${path}: ${describeFailure(error)}: is this the address, and does the service run there?`);
   }

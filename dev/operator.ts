@@ -1,4 +1,4 @@
-// `npm run operator` and `npm run reconcile`: what an operator does to a deployment from the console. Calls the Worker's routes
+// `npm run operator` and `npm run reconcile`: what an operator does to a deployment from the terminal. Calls the Worker's routes
 // slice by slice and says what came of it. Repairs nothing itself; docs/operations.md says what is repaired.
 import { createInterface } from 'node:readline/promises';
 import { z } from 'zod';
@@ -16,15 +16,16 @@ const usage = `Usage: OPERATOR_SECRET=... npm run operator -- --url URL COMMAND
   enable NAME              the account again, and the devices that were disabled with it
   delete NAME              the account with everything that it owns; asks first, --yes does not
   push-credentials         all devices to a broker that credentials are pushed to
-  metrics                  what a Prometheus reads
+  metrics                  the metrics that Prometheus reads
   reconcile                compares all device records with their sessions; --from CURSOR goes on where it was cut off
 
   NAME is a username or an email. OPERATOR_SECRET is one of the Worker's OPERATOR_SECRETS.
   reconcile needs BRIDGE_SECRET in its place, one of the BRIDGE_SECRETS.`;
 
+type SliceDone = z.infer<typeof sliceDoneSchema>;
+
 const npmName = 'npm run operator';
 const answerWithinMs = 120_000;
-const slices = { disable: '/accounts/disable', enable: '/accounts/enable', delete: '/accounts/delete' } as const;
 
 const options = {
   url: { type: 'string' },
@@ -56,16 +57,13 @@ async function run(): Promise<void> {
     await post(`${operatorPath}/sign-up`, { open: argument === 'open' }, z.unknown());
     print(`Sign-up is ${argument}.`);
   } else if (command === 'reset-password') {
-    const { token, link, expiresAt } = await post(
-      `${operatorPath}/accounts/reset-password`,
-      { name: name() },
-      passwordResetSchema,
-    );
+    const reset = await post(`${operatorPath}/accounts/reset-password`, { name: name() }, passwordResetSchema);
+    const { token, link, expiresAt } = reset;
     print(`Good once, until ${expiresAt}: ${link ?? token}`);
     if (link === null) print(`PUT ${url}/api/v1/users/password-reset {"token":"...","newPassword":"..."}`);
   } else if (command === 'disable' || command === 'enable' || command === 'delete') {
     if (command === 'delete') await askWhetherSure();
-    await runSlices(slices[command], { name: name() });
+    await runSlices(`/accounts/${command}`, { name: name() });
   } else if (command === 'push-credentials') await runSlices('/push-credentials', {});
   else if (command === 'metrics') print((await (await ask('GET', `${operatorPath}/metrics`)).text()).trimEnd());
   else if (command === 'reconcile') await reconcile();
@@ -75,11 +73,7 @@ async function run(): Promise<void> {
 async function runSlices(path: string, body: object): Promise<void> {
   const sum = { done: 0, failed: 0 };
   for (let cursor: number | null = 0; cursor !== null;) {
-    const slice: z.infer<typeof sliceDoneSchema> = await post(
-      operatorPath + path,
-      { ...body, cursor },
-      sliceDoneSchema,
-    );
+    const slice: SliceDone = await post(operatorPath + path, { ...body, cursor }, sliceDoneSchema);
     sum.done += slice.done;
     sum.failed += slice.failed;
     cursor = slice.cursor;

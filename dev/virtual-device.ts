@@ -38,7 +38,6 @@ export type VirtualDeviceOptions = {
   productKey: string;
   serial: string;
   reportEveryMs?: number;
-  hasWill?: boolean;
   /** Connects over WebSocket to the Worker itself, instead of the address that the activation names. */
   isDirect?: boolean;
   onEvent?: (event: DeviceEvent) => void;
@@ -92,7 +91,7 @@ export class VirtualDevice {
   }
 
   #connect({ deviceId, mqtt, topics }: Activation): void {
-    const { apiUrl, reportEveryMs = 30_000, hasWill = false, isDirect = false } = this.#options;
+    const { apiUrl, reportEveryMs = 30_000, isDirect = false } = this.#options;
     const direct = `${apiUrl.replace(/^http/, 'ws').replace(/\/+$/, '')}/mqtt/${deviceId}`;
     const client = connect(isDirect ? direct : `mqtt://${mqtt.server}:${mqtt.port}`, {
       username: mqtt.username,
@@ -105,9 +104,6 @@ export class VirtualDevice {
       queueQoSZero: false,
       reconnectPeriod: reconnectEveryMs,
       reconnectOnConnackError: true,
-      ...(hasWill && {
-        will: { topic: topics.status, payload: Buffer.from('{"status":"offline"}'), qos: 0, retain: false },
-      }),
     });
     this.#client = client;
     client.on('connect', () => {

@@ -28,14 +28,6 @@ const { outputFiles } = await build({
   platform: 'node',
   plugins: [withoutPlatform],
   logLevel: 'warning',
-  // The sources use it as they are loaded, and Node 20 lacks it.
-  banner: {
-    js: `Map.groupBy ??= (items, keyOf) => {
-      const groups = new Map();
-      for (const item of items) groups.set(keyOf(item), [...(groups.get(keyOf(item)) ?? []), item]);
-      return groups;
-    };`,
-  },
 });
 const [{ text }] = outputFiles;
 const { documents } = await import(`data:text/javascript;base64,${Buffer.from(text).toString('base64')}`);

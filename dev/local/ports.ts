@@ -18,7 +18,7 @@ export async function choosePorts<Part extends keyof Settings['ports']>(
   for (const [part, { name, port, isExplicit }] of Object.entries<Settings['ports'][Part]>(wanted)) {
     const last = isExplicit ? port : Math.min(65535, port + triesForNext);
     let candidate = port;
-    while ([...chosen.values()].includes(candidate) || !(await isFree(candidate, host)) || isLocked(candidate)) {
+    while (!(await isFree(candidate, host)) || isLocked(candidate)) {
       const which = isExplicit ? `Port ${port} is taken` : `No free port from ${port} to ${last}`;
       if (candidate === last) throw new Error(`${which}: choose another one with ${name}=<port>`);
       candidate += 1;

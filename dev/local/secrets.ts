@@ -10,11 +10,11 @@ import { prepareStateDir } from './state-dir.ts';
 export function loadSecrets(stateDir: string): LocalSecrets {
   prepareStateDir(stateDir);
   const path = join(stateDir, 'secrets.env');
-  const known = existsSync(path) ? parseEnv(readFileSync(path, 'utf8')) : {};
+  const saved = existsSync(path) ? parseEnv(readFileSync(path, 'utf8')) : {};
   const secrets = Object.fromEntries(
-    secretNames.map((name) => [name, known[name] ?? generateSecret(name)]),
+    secretNames.map((name) => [name, saved[name] ?? generateSecret(name)]),
   ) as LocalSecrets;
-  if (secretNames.some((name) => known[name] === undefined)) {
+  if (secretNames.some((name) => saved[name] === undefined)) {
     const lines = secretNames.map((name) => `${name}=${secrets[name]}\n`);
     writePrivateFile(path, `# Made for this machine at the first start. Delete to get new ones.\n${lines.join('')}`);
   }

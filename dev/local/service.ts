@@ -9,7 +9,7 @@ import { readCommandLine } from '../../rig/command-line.ts';
 import { bridgePart, brokerPart, gatewayPart, type Place, workerPart } from '../../rig/services/parts.ts';
 import { buildWorker } from '../../rig/worker/built-worker.ts';
 import { whenNpmIsGone } from '../stopping.ts';
-import { fail, print, say, warn } from '../terminal.ts';
+import { fail, print, warn } from '../terminal.ts';
 import { prepareLocalCertificate } from './certificate.ts';
 import { runDemo } from './demo.ts';
 import { choosePorts } from './ports.ts';
@@ -73,7 +73,7 @@ async function run(settings: Settings): Promise<void> {
   await buildWorker(buildDir);
   if (isStopping()) return;
 
-  supervisor = new Supervisor(stateDir, (name) => reportHealed(api, name));
+  supervisor = new Supervisor(stateDir);
   const entry = place.hasBroker ? brokerPart(place) : gatewayPart(place);
   await Promise.all([supervisor.start(workerPart(place, buildDir)), supervisor.start(entry)]);
   if (place.hasBroker) await supervisor.start(bridgePart(place));
@@ -144,15 +144,6 @@ async function waitForHealth(api: string): Promise<void> {
   let missing: string | undefined;
   const isHealthy = async () => isStopping() || (missing = await askHealth(api)) === undefined;
   await eventually(() => `all parts are connected: ${missing}`, isHealthy, patienceMs);
-}
-
-function reportHealed(api: string, name: string): void {
-  waitForHealth(api).then(
-    () => {
-      if (!isStopping()) say('health', `all parts are connected again after the ${name} came back`);
-    },
-    (error: unknown) => warn('health', describeFailure(error)),
-  );
 }
 
 function isStopping(): boolean {

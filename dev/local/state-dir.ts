@@ -8,7 +8,7 @@ import { killGroup } from '../../rig/worker/built-worker.ts';
 
 const leftOversEndWithinMs = 2_000;
 
-export type PartPids = Record<string, { pid: number }>;
+type PartPids = Record<string, { pid: number }>;
 
 /** @throws Error in one line */
 export function prepareStateDir(stateDir: string): void {

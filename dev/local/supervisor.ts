@@ -10,7 +10,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Part } from '../../rig/services/parts.ts';
 import { killGroup } from '../../rig/worker/built-worker.ts';
 import { fail, say, showTrouble, warn } from '../terminal.ts';
-import { type PartPids, writeParts } from './state-dir.ts';
+import { writeParts } from './state-dir.ts';
 
 /** Before a part is started again: one that cannot run does not take the processor. */
 const pauseMs = 1_000;
@@ -21,13 +21,11 @@ type Running = { part: Part; child: ChildProcess; exited: Promise<unknown> };
 
 export class Supervisor {
   readonly #stateDir: string;
-  readonly #onRestart: (name: string) => void;
   readonly #running = new Map<string, Running>();
   #isStopping = false;
 
-  constructor(stateDir: string, onRestart: (name: string) => void) {
+  constructor(stateDir: string) {
     this.#stateDir = stateDir;
-    this.#onRestart = onRestart;
   }
 
   /**
@@ -38,7 +36,8 @@ export class Supervisor {
     const running = this.#spawn(part);
     const errors: string[] = [];
     running.child.stderr?.on('data', (chunk: Buffer) => errors.push(chunk.toString()));
-    if (!(await isReady(running))) {
+    const ready = once(running.child, 'message').then(() => true);
+    if (!(await Promise.race([ready, running.exited.then(() => false)]))) {
       throw new Error(`The ${part.name} did not start; see ${this.#logOf(part)}. ${errors.join('')}`.trim());
     }
     this.#watch(running);
@@ -70,9 +69,8 @@ export class Supervisor {
     const child = part.spawn();
     const running = { part, child, exited: once(child, 'exit') };
     this.#running.set(part.name, running);
-    const pids: PartPids = {};
-    for (const name of this.#running.keys()) pids[name] = { pid: this.pidOf(name) ?? 0 };
-    writeParts(this.#stateDir, pids);
+    const parts = [...this.#running.keys()].map((name) => [name, { pid: this.pidOf(name) ?? 0 }] as const);
+    writeParts(this.#stateDir, Object.fromEntries(parts));
     mkdirSync(join(this.#stateDir, 'logs'), { recursive: true });
     const log = createWriteStream(this.#logOf(part), { flags: 'a', mode: 0o600 });
     // A disk that is full must not end the parts.
@@ -105,12 +103,5 @@ export class Supervisor {
     const next = this.#spawn(part);
     this.#watch(next);
     say(part.name, `started again, pid ${next.child.pid ?? 0}`);
-    if (await isReady(next)) this.#onRestart(part.name);
   }
-}
-
-/** False if the part ended before it was ready. */
-async function isReady({ child, exited }: Running): Promise<boolean> {
-  const ready = once(child, 'message').then(() => true);
-  return Promise.race([ready, exited.then(() => false)]);
 }

@@ -107,14 +107,14 @@ function operationIdOf(method: string, path: string): string {
     .replace(/^\/api\/v1/, '')
     .split('/')
     .filter(Boolean);
-  const isOne = parts.at(-1)?.startsWith('{') === true;
+  const isItem = parts.at(-1)?.startsWith('{') === true;
   const words = parts.filter((part) => !part.startsWith('{')).map(pascalOf);
   const last = words.pop() ?? '';
   const isList = /[^su]s$/.test(last);
   const owners = words.map((word) => word.replace(/s$/, '')).join('');
   if (method === 'post' && !isList) return last.charAt(0).toLowerCase() + last.slice(1) + owners;
-  const verb = method === 'get' && isList && !isOne ? 'list' : (verbs[method] ?? method);
-  const isSingle = isList && (isOne || method === 'post');
+  const verb = method === 'get' && isList && !isItem ? 'list' : (verbs[method] ?? method);
+  const isSingle = isList && (isItem || method === 'post');
   return verb + owners + (isSingle ? last.slice(0, -1) : last);
 }
 
