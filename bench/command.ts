@@ -341,7 +341,7 @@ function postCommand(agent: Agent, url: string, token: string, body: object): Pr
   });
 }
 
-/** The same topic where no bridge listens. */
+/** The same topic on a root where no bridge listens. */
 function onPlainRoot(topic: string): string {
   return topic.replace(/^\/sys\//, '/syx/');
 }

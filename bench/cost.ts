@@ -1,5 +1,5 @@
-// B6: what a device costs in a month at one report a minute, at list prices, from what the platform would charge for in this
-// very run: the built Worker with a counter in front of it and a clock that is moved on minute by minute.
+// B6: what a device costs in a month at one report a minute, at list prices. The platform's charges are counted in this
+// very run. The built Worker has a counter in front of it, and a clock that is moved on minute by minute.
 import type { MqttClient } from 'mqtt';
 import type { Activation } from '../rig/clients/accounts.ts';
 import { bridgeSecret } from '../rig/services/processes.ts';
@@ -70,16 +70,16 @@ export async function measureCost(
     measures: [],
     failures: [],
   };
-  for (const one of profiles) {
-    if (variant !== null && one.name !== variant) continue;
-    const rig = one.reportsConnections ? reporting : silent;
+  for (const profile of profiles) {
+    if (variant !== null && profile.name !== variant) continue;
+    const rig = profile.reportsConnections ? reporting : silent;
     if (rig === undefined) throw new Error('B6 needs two Workers');
-    const counted = await meter(rig, one, isQuick ? minutes.quick : minutes.full);
+    const counted = await meter(rig, profile, isQuick ? minutes.quick : minutes.full);
     const cost = costOf(counted);
-    say(`B6 ${one.name}: ${cost.total.toFixed(4)} USD a month`);
-    result.failures.push(...counted.problems.map((problem) => `${one.name}: ${problem}`));
-    const judged = isQuick || one.target === undefined ? {} : { target: one.target };
-    result.measures.push({ name: one.name, unit: 'USD/month', perRound: [cost.total], ...judged });
+    say(`B6 ${profile.name}: ${cost.total.toFixed(4)} USD a month`);
+    result.failures.push(...counted.problems.map((problem) => `${profile.name}: ${problem}`));
+    const judged = isQuick || profile.target === undefined ? {} : { target: profile.target };
+    result.measures.push({ name: profile.name, unit: 'USD/month', perRound: [cost.total], ...judged });
     for (const [part, value] of Object.entries(cost.parts)) {
       result.measures.push({ name: `  ${part}`, unit: 'USD/month', perRound: [value] });
     }
@@ -92,13 +92,13 @@ export async function measureCost(
 
 type Counted = { perReport: Record<string, number>; problems: string[] };
 
-async function meter(rig: WorkerRig, one: Profile, minuteCount: number): Promise<Counted> {
+async function meter(rig: WorkerRig, profile: Profile, minuteCount: number): Promise<Counted> {
   const devices = await rig.activateMany(deviceCount);
   const sender =
-    one.way === 'direct' ? await DirectSender.connect(rig, devices) : new BatchSender(rig, devices, one.batch);
+    profile.way === 'direct' ? await DirectSender.connect(rig, devices) : new BatchSender(rig, devices, profile.batch);
   const problems: string[] = [];
   try {
-    if (one.way === 'bridge' && one.reportsConnections)
+    if (profile.way === 'bridge' && profile.reportsConnections)
       for (const device of devices) await reportConnected(rig.url, device);
     // What happens once, when a device comes: not of a month.
     for (let minute = 0; minute < 3; minute += 1) {
@@ -110,13 +110,14 @@ async function meter(rig: WorkerRig, one: Profile, minuteCount: number): Promise
     const cpuBefore = readCpuMicroseconds(worker);
     const reports = minuteCount * deviceCount;
     for (let minute = 0; minute < minuteCount; minute += 1) {
-      await sender.send((device) => payloadOf(positionOf(one, minute, device), minute));
+      await sender.send((device) => payloadOf(positionOf(profile, minute, device), minute));
       await advanceClock(rig.url, minuteMs);
     }
     const cpuMicroseconds = (readCpuMicroseconds(worker) - cpuBefore) / reports;
     const counts = await readMeter(rig.url);
-    const taken = one.way === 'direct' ? counts['DeviceSession.webSocketMessage'] : counts['requests'];
-    if ((taken ?? 0) < reports / (one.way === 'direct' ? 1 : one.batch)) problems.push(`only ${taken ?? 0} were taken`);
+    const taken = profile.way === 'direct' ? counts['DeviceSession.webSocketMessage'] : counts['requests'];
+    if ((taken ?? 0) < reports / (profile.way === 'direct' ? 1 : profile.batch))
+      problems.push(`only ${taken ?? 0} were taken`);
     return { perReport: perReport(counts, reports, cpuMicroseconds), problems };
   } finally {
     await sender.stop();

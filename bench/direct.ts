@@ -1,6 +1,6 @@
-// B2e: reports of devices that are connected directly themselves, directly and through the gateway, against the way
-// through broker and bridge and against a plain subscriber of the broker. All sides in turns with the same devices; each
-// report accounted for.
+// B2e: reports of directly connected devices, without and with the gateway. They are compared with the way through broker
+// and bridge and with a plain subscriber of the broker. All sides take turns with the same devices; each report is
+// accounted for.
 import type { Activation } from '../rig/clients/accounts.ts';
 import { type BridgeProcess, GatewayProcess } from '../rig/services/processes.ts';
 import { readCpuMicroseconds, readResidentBytes, untilResting, type Process } from './parts/cpu-time.ts';
@@ -54,7 +54,7 @@ export async function measureDirect(rig: BenchRig, options: BenchOptions): Promi
   const { result } = bench;
   try {
     const isWanted = (name: string): boolean => options.variant === null || options.variant === name;
-    for (const one of variants) if (isWanted(one.name)) await bench.measureVariant(one, options);
+    for (const variant of variants) if (isWanted(variant.name)) await bench.measureVariant(variant, options);
     if (isWanted(others.paced)) await bench.measurePaced(options);
     if (isWanted(others.pings)) await bench.measurePings(options);
     if (isWanted(others.memory)) await bench.measureMemory(options);

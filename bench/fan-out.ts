@@ -1,5 +1,5 @@
-// B4: one report to a thousand sockets: broker, bridge, Worker and relay, against mosquitto's own WebSocket listener and against
-// a partyserver room in the same workerd. Every socket has to get every message once, in order.
+// B4: one report to a thousand sockets through broker, bridge, Worker and relay. It is compared with mosquitto's own
+// WebSocket listener and a partyserver room in the same workerd. Every socket has to get every message once, in order.
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import { connectAsync } from 'mqtt';

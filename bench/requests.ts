@@ -1,5 +1,5 @@
-// B1: what the service adds to its own D1 statements and object calls: three signed-in reads, each against a bare Hono Worker
-// in the same workerd that does the same statements or one object call.
+// B1: what the service adds to its own D1 statements and object calls. Three signed-in reads, each against a bare Hono
+// Worker in the same workerd with the same statements or object call.
 import { findDevice } from '../src/db/devices/devices.ts';
 import { listDevices } from '../src/db/devices/lists.ts';
 import { WorkerRig, workerVars } from '../rig/worker/worker-rig.ts';

@@ -64,13 +64,13 @@ const nothing: Pick<Benchmark, 'name' | 'variants'> = { name: '', variants: [] }
 
 /** @throws Error naming the right ones */
 function checkVariant(variant: string, only: string | null): void {
-  const { name, variants } = benchmarks.find((one) => one.name === (only ?? 'B2')) ?? nothing;
+  const { name, variants } = benchmarks.find((benchmark) => benchmark.name === (only ?? 'B2')) ?? nothing;
   if (variants.length === 0) {
-    const others = benchmarks.filter((one) => one.variants.length > 0).map((one) => one.name);
+    const others = benchmarks.filter((benchmark) => benchmark.variants.length > 0).map((benchmark) => benchmark.name);
     throw new Error(`--variant is of ${others.join(', ')}: it does not go with --only ${name}`);
   }
   if (variants.includes(variant)) return;
-  throw new Error(`--variant '${variant}': there are ${variants.map((one) => `'${one}'`).join(', ')}`);
+  throw new Error(`--variant '${variant}': there are ${variants.map((name) => `'${name}'`).join(', ')}`);
 }
 
 type Part = { stop: () => Promise<void> };
@@ -155,9 +155,9 @@ async function runAll({ only, variant, ...options }: Options): Promise<BenchResu
 }
 
 function fail(error: unknown, code: number): never {
-  for (let one = error, isCause = false; one !== undefined && one !== null; isCause = true) {
-    console.error(`${isCause ? '  because: ' : ''}${one instanceof Error ? one.message : JSON.stringify(one)}`);
-    one = one instanceof Error ? one.cause : undefined;
+  for (let cause = error, isCause = false; cause !== undefined && cause !== null; isCause = true) {
+    console.error(`${isCause ? '  because: ' : ''}${cause instanceof Error ? cause.message : JSON.stringify(cause)}`);
+    cause = cause instanceof Error ? cause.cause : undefined;
   }
   process.exit(code);
 }

@@ -54,9 +54,9 @@ export async function measureUplink(rig: BenchRig, options: BenchOptions): Promi
   };
   const publishers = await Publishers.connect(brokerLines(rig.broker.port));
   try {
-    for (const one of variants) {
-      if (options.variant !== null && one.name !== options.variant) continue;
-      const { measures, failures } = await measureVariant(rig, publishers, one, options);
+    for (const variant of variants) {
+      if (options.variant !== null && variant.name !== options.variant) continue;
+      const { measures, failures } = await measureVariant(rig, publishers, variant, options);
       result.measures.push(...measures);
       result.failures.push(...failures);
     }

@@ -1,5 +1,5 @@
-// `npm run board`: a board on the terminal, without mosquitto's tools: activates, shows each command, replies to it, and sends
-// what is typed as a report. Shows the connection data that a real board would use.
+// `npm run board`: a board on the terminal, without mosquitto's tools. It activates, shows each command, replies to it, and
+// sends typed text as a report. Shows the connection data that a real board would use.
 import { createInterface } from 'node:readline';
 import { styleText } from 'node:util';
 import { connect } from 'mqtt';

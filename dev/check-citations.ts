@@ -1,5 +1,5 @@
-// Fails on a citation or link that does not resolve: `contract 4.3 rule 2`, `decision: control`, `field note 39`,
-// relative markdown links, paths into docs/, and paths between backticks in markdown. Run by `npm run check`.
+// Fails on a citation or link that does not resolve. Citations are `contract 4.3 rule 2`, `decision: control` and `field
+// note 39`. Links are those of markdown, paths into docs/, and paths between backticks in markdown. Run by `npm run check`.
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';

@@ -1,6 +1,6 @@
-// A device as stock firmware behaves: activates over HTTP until it succeeds, MQTT 3.1.1 with a clean session and no
-// will, QoS 0 reports without a clock, and the same credentials for ever. Must not do better than real ones: no message
-// queue, no fresh credentials, nothing longer than its 256-byte buffer.
+// A device as stock firmware behaves. It activates over HTTP until it succeeds, speaks MQTT 3.1.1 with a clean session and
+// no will, and reports at QoS 0 without a clock. Its credentials never change. Must not do better than real devices: no
+// message queue, no fresh credentials, nothing longer than its 256-byte buffer.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect, type MqttClient } from 'mqtt';
 import { z } from 'zod';

@@ -33,7 +33,7 @@ export function makeCertificates(serverName: string): Certificates {
   };
 }
 
-/** Passes what it decrypts to a port of this machine; ends with the process where it is not closed. */
+/** Passes what it decrypts to a port of this machine; ends with the process if it is not closed. */
 export async function startTlsFront(targetPort: number, { serverCert, serverKey }: Certificates): Promise<Server> {
   const server = createServer({ cert: readFileSync(serverCert), key: readFileSync(serverKey) }, (near) => {
     const far = connect(targetPort, '127.0.0.1');

@@ -1,5 +1,5 @@
-// The command line of the commands of package.json: --help shows what there is and ends well, and what cannot be used is said
-// in one line that names --help. Which options a command has, and what they mean, is its own.
+// The command line of the commands of package.json. --help shows the options and ends well; an unusable option is refused
+// in one line that names --help. The meaning of its options is each command's own.
 import { parseArgs, type ParseArgsConfig } from 'node:util';
 
 type Command<Config extends ParseArgsConfig> = Config & {
@@ -9,7 +9,7 @@ type Command<Config extends ParseArgsConfig> = Config & {
 
 const usageExitCode = 2;
 
-/** What `read` makes of the options. Ends the process where help was asked for, and where parsing or `read` throws. */
+/** What `read` makes of the options. Ends the process after --help, and if parsing or `read` throws. */
 export function readCommandLine<Config extends ParseArgsConfig, Options>(
   command: Command<Config>,
   read: (parsed: ReturnType<typeof parseArgs<Config>>) => Options,

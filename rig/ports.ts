@@ -6,11 +6,11 @@ import { join } from 'node:path';
 import { eventually } from './changes.ts';
 import { tempRootVariable } from './temp-dirs.ts';
 
-// Below the range from which systems take the ports of outgoing connections: otherwise one of those may take a port
-// between the moment it is found free and the moment it is used.
+// Below the range from which systems take the ports of outgoing connections. An outgoing connection could take a port between the
+// check and its use.
 const lowest = 10_000;
 const highest = 32_000;
-const given = new Set<number>();
+const chosen = new Set<number>();
 
 /**
  * Free when asked, and given once in a test run: a part that is stopped finds its port free when it starts again. Without
@@ -19,13 +19,13 @@ const given = new Set<number>();
 export async function findFreePort(): Promise<number> {
   for (;;) {
     const port = randomInt(lowest, highest);
-    if (given.has(port) || !(await isFree(port)) || !claim(port)) continue;
-    given.add(port);
+    if (chosen.has(port) || !(await isFree(port)) || !claim(port)) continue;
+    chosen.add(port);
     return port;
   }
 }
 
-/** False where another process of the same run has it. */
+/** False if another process of the same run has it. */
 function claim(port: number): boolean {
   const root = process.env[tempRootVariable];
   if (root === undefined) return true;
@@ -46,7 +46,7 @@ export function isFree(port: number, host = '127.0.0.1'): Promise<boolean> {
   });
 }
 
-/** @throws Error where nothing listens in time */
+/** @throws Error if nothing listens in time */
 export function untilListening(port: number, timeoutMs = 30_000): Promise<void> {
   return eventually(`a listener on port ${port}`, () => isListening(port), timeoutMs);
 }

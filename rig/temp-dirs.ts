@@ -1,5 +1,5 @@
-// Temporary folders of tests and tools, in one folder a process, which is removed when the process ends, however it ends: a
-// killed one cannot remove anything, so that a process of its own waits for its end (temp-dir-guard.ts).
+// Temporary folders of tests and tools, in one folder a process, which is removed when the process ends. A killed process
+// cannot remove anything: a process of its own waits for its end (temp-dir-guard.ts).
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,5 +1,5 @@
-// Gives a test run a folder of its own for temporary files, removed at its end or when it was killed: the processes of test
-// files are killed and cannot.
+// Gives a test run a folder of its own for temporary files, removed at its end or after it was killed. The processes of
+// test files are killed and cannot remove it.
 import { rmSync } from 'node:fs';
 import { makeTempRoot, tempRootVariable } from './temp-dirs.ts';
 

@@ -139,13 +139,13 @@ const subscribers: Subscriber[] = [];
 async function run(round: Round): Promise<void> {
   ({ expected } = round);
   Object.assign(progress, { complete: 0, completeAtMs: null, lastAtMs: nowMs() });
-  for (const one of subscribers) one.received = one.wrong = 0;
+  for (const subscriber of subscribers) subscriber.received = subscriber.wrong = 0;
   parentPort?.postMessage('ready');
   while (nowMs() - progress.lastAtMs < (progress.completeAtMs === null ? lostAfterQuietMs : surplusWithinMs)) {
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
   const lost = subscribers.reduce((sum, { received }) => sum + expected.length - received, 0);
-  const wrong = subscribers.reduce((sum, one) => sum + one.wrong, 0);
+  const wrong = subscribers.reduce((sum, subscriber) => sum + subscriber.wrong, 0);
   const problems = [
     ...(lost > 0 ? [`${lost} deliveries lost`] : []),
     ...(wrong > 0 ? [`${wrong} frames doubled, altered or overtaken, or sockets closed`] : []),
@@ -156,7 +156,7 @@ async function run(round: Round): Promise<void> {
 for (let at = 0; at < count; at += openAtOnce) {
   const some = Array.from({ length: Math.min(openAtOnce, count - at) }, () => new Subscriber());
   subscribers.push(...some);
-  await Promise.all(some.map((one) => one.open()));
+  await Promise.all(some.map((subscriber) => subscriber.open()));
 }
 parentPort?.on('message', (round: Round) => runDetached(run(round)));
 parentPort?.postMessage('open');

@@ -1,10 +1,10 @@
-// mqtt.js over WebSocket with a packet a frame, as firmware sends them: by itself the library sends each field of a packet as
-// a frame of its own, which costs both ends more than the packet. Must not change what is sent.
+// mqtt.js over WebSocket with a packet a frame, as firmware sends them. By itself the library sends each field of a packet
+// as a frame of its own, which costs both ends more than the packet. Must not change what is sent.
 import type { Duplex } from 'node:stream';
 import { MqttClient, type IClientOptions } from 'mqtt';
 import { createWebSocketStream, WebSocket } from 'ws';
 
-/** @throws Error where the service refuses the login */
+/** @throws Error if the service refuses the login */
 export async function connectFramed(url: string, options: IClientOptions): Promise<MqttClient> {
   const client = new MqttClient(() => dial(url), options);
   const { promise, resolve, reject } = Promise.withResolvers<undefined>();

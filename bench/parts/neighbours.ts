@@ -6,7 +6,7 @@ import { findFreePort } from '../../rig/ports.ts';
 import { makeTempDir } from '../../rig/temp-dirs.ts';
 import type { Neighbour } from '../../rig/worker/worker-process.ts';
 
-/** Why the comparison with partyserver is left out, or null where it is installed. */
+/** Why the comparison with partyserver is left out, or null if it is installed. */
 export const partyMissing = existsSync(new URL('../../node_modules/partyserver', import.meta.url))
   ? null
   : 'partyserver is not installed (npm ci with dev dependencies)';

@@ -1,5 +1,5 @@
-// The other side of an uplink comparison: what an application gets that subscribes at the broker itself, with a
-// persistent session at QoS 1, the library and the window of the bridge. It writes nothing to a disk.
+// The other side of an uplink comparison: an application that subscribes at the broker itself. It has a persistent session
+// at QoS 1, and the library and window of the bridge. It writes nothing to a disk.
 import { connectAsync } from 'mqtt';
 import type { Socket } from 'node:net';
 import { textOf } from './reports.ts';

@@ -1,5 +1,5 @@
-// Cloudflare's list prices beyond what a plan includes, in US dollars; what a device costs is computed from them and from the
-// meter of a run. Data, no logic.
+// Cloudflare's list prices beyond a plan, in US dollars. The cost of a device is computed from them and from the meter of a
+// run. Data, no logic.
 
 export const priceSources = [
   'https://developers.cloudflare.com/workers/platform/pricing/',

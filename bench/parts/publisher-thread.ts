@@ -7,8 +7,8 @@ import { createWebSocketStream, WebSocket } from 'ws';
 import type { Line, Load, PublisherData } from './publishers.ts';
 
 /**
- * Reports that are sent and have not arrived at the other end. Without a limit everything is published long before the
- * end, and the figure tells how fast a backlog is worked off, not which rate can be kept up.
+ * Reports that are sent and have not arrived at the other end. Without a limit all are published long before the end.
+ * The figure then tells how fast a backlog is worked off, not which rate can be kept up.
  */
 const maxUnderWay = 10_000;
 const lookAgainMs = 1;

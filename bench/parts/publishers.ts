@@ -1,5 +1,5 @@
-// Devices' side of an uplink benchmark: packets made ready before the clock starts, sent by a thread of its own, over a
-// few connections to a broker or over one of each device, as fast as the broker acknowledges and reports arrive. Must not be what limits a figure.
+// The devices' side of an uplink benchmark: a thread sends packets that were made before the clock starts. It has a few connections
+// to a broker, or one for each device. Acknowledgements and arrivals set its rate. Must not be what limits a figure.
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';

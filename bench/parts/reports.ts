@@ -1,5 +1,5 @@
-// The reports that devices send in a benchmark, and the account of what arrived: every one once, unaltered, and the
-// reports of a device in their order. Reading happens after the clock has stopped.
+// The reports that devices send in a benchmark, and the account of their arrival: each once, unaltered, and in the order of
+// its device. Reading happens after the clock has stopped.
 import type { Activation } from '../../rig/clients/accounts.ts';
 
 export type Report = { topic: string; payload: string; deviceIndex: number };

@@ -14,8 +14,8 @@ const topicsPerSocket = 100;
 const directLimits = ['directPacketsPerSecond=1000000'];
 
 /**
- * No round is to have the scheduled job. With it workerd closed all connections a few times, which it does where nobody reads its
- * log for 5 s; a thousand runs of the job under load did not show it again, nor did the reports of some minutes with a run a second.
+ * No round has the scheduled job. With it workerd closed all connections a few times, as it does if nobody reads its log for 5 s.
+ * A thousand runs of the job under load did not show it again, nor did reports of some minutes with a run a second.
  */
 const unscheduled = { SCHEDULE_SECONDS: '86400' };
 

@@ -52,7 +52,7 @@ export function readSeeded(rig: WorkerRig, count: number): SeededDevice[] {
 
 function databaseFile(rig: WorkerRig): string {
   const dir = join(rig.stateDir, 'worker/v3/d1/miniflare-D1DatabaseObject');
-  const name = readdirSync(dir).find((one) => one.endsWith('.sqlite') && one !== 'metadata.sqlite');
+  const name = readdirSync(dir).find((file) => file.endsWith('.sqlite') && file !== 'metadata.sqlite');
   if (name === undefined) throw new Error(`there is no database in ${dir}`);
   return join(dir, name);
 }

@@ -1,5 +1,5 @@
-// What the local broker asks the Worker and tells it, with the requests a hosted EMQX would send: whether a client may log in,
-// and which sessions began and ended. Knows nothing of MQTT connections.
+// The local broker's calls of the Worker: whether a client may log in, and which sessions began and ended. They are the
+// requests of a hosted EMQX. Knows nothing of MQTT connections.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 import { describeFailure } from '../../rig/clients/api.ts';

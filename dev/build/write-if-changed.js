@@ -1,4 +1,4 @@
-// Writes a built file in one step, and not at all if it is up to date: a running Worker, or another build, may be reading it.
+// Writes a built file in one step, and not at all if it is up to date. A running Worker or another build may be reading it.
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 

@@ -1,5 +1,5 @@
-// A lint rule for product code and tools: a reason that is known is logged or thrown on, so `catch` names its error and a
-// handler of `.catch()` takes it.
+// A lint rule for product code and tools: an error is logged or thrown on. So `catch` names its error, and a handler of
+// `.catch()` takes it.
 
 const isFunction = (node) => node?.type === 'ArrowFunctionExpression' || node?.type === 'FunctionExpression';
 

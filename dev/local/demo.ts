@@ -1,5 +1,5 @@
-// The main job on the terminal as it happens: a virtual switch activates, comes online, gets a command, replies, and a
-// relay subscriber shows each step. Uses the public interface alone, and may be run any number of times.
+// The main job on the terminal as it happens. A virtual switch activates, comes online, gets a command and replies; a relay
+// subscriber shows each step. Uses the public interface alone, and may be run any number of times.
 import { randomBytes } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,5 +1,5 @@
-// Secrets of this machine, made once and readable by their owner alone: those of `npm start` in the state folder, those of
-// `npm run dev` in .dev.vars. Production secrets are never here.
+// Secrets of this machine, made once and readable by their owner alone. Those of `npm start` are in the state folder, those
+// of `npm run dev` in .dev.vars. Production secrets are never here.
 import { randomBytes } from 'node:crypto';
 import { chmodSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,5 +1,5 @@
-// `npm start`: broker, Worker and bridge (with BROKER=none Worker and gateway) as processes of their own, watched over; the demo;
-// then the lines to try next. Only calls the other files of this folder in order.
+// `npm start`: starts broker, Worker and bridge, or Worker and gateway with BROKER=none, as processes of their own and
+// watches them. Runs the demo, then prints the lines to try next. Only calls the other files of this folder in order.
 import { join, relative } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { styleText } from 'node:util';

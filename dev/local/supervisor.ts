@@ -1,6 +1,6 @@
-// Keeps the parts running: starts them, starts a part that ended again with a line that says so, keeps what they print in
-// STATE_DIR/logs, stops them in order. Each part leads its own process group, so that Ctrl-C reaches the supervisor alone and
-// nothing a part started survives it. Knows parts by name and command only.
+// Keeps the parts running. It starts them, starts a part again that ended, keeps their output in STATE_DIR/logs, and stops
+// them in order. Each part leads its own process group, so that Ctrl-C reaches the supervisor alone and nothing a part
+// started survives it. Knows parts by name and command only.
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { createWriteStream, mkdirSync } from 'node:fs';

@@ -1,5 +1,5 @@
-// The AsyncAPI 3 document of device topics, relay and provisioning, made from the schemas that read and write these
-// messages when the Worker is built (dev/build/reference.js). Adds descriptions and examples, no shape of its own.
+// The AsyncAPI 3 document of device topics, relay and provisioning. The build makes it (dev/build/reference.js) from the
+// schemas that read and write these messages. Adds descriptions and examples, no shape of its own.
 import { z } from 'zod';
 import { topicOf } from '../../src/domain/topics.ts';
 import { controlBodySchema } from '../../src/protocol/control.ts';

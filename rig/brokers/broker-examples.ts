@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 
 /**
  * An example with its own values replaced.
- * @throws Error where a value to be replaced does not occur
+ * @throws Error if a value to be replaced does not occur
  */
 export function readExample(path: string, replacements: Record<string, string> = {}): string {
   let text = readFileSync(new URL(`../../broker-bridge/examples/${path}`, import.meta.url), 'utf8');

@@ -7,7 +7,7 @@ const withPaho = pythons.find((python) => spawnSync(python, ['-c', 'import paho.
 
 export const pythonWithPaho = withPaho ?? 'python3';
 
-/** Why tests with paho are skipped here, or null where it is installed. */
+/** Why tests with paho are skipped here, or null if it is installed. */
 export const pahoMissing = withPaho === undefined ? 'paho is not installed (apt-get install python3-paho-mqtt)' : null;
 
 /** The same for mosquitto_pub and mosquitto_sub. */

@@ -8,7 +8,7 @@ import { Mosquitto, mosquittoMissing } from './mosquitto.ts';
 const plugin = globSync('/usr/lib/*/mosquitto_dynamic_security.so')[0];
 const administratorPassword = 'password-of-the-broker-administrator';
 
-/** Why tests with dynamic security are skipped here, or null where it is installed. */
+/** Why tests with dynamic security are skipped here, or null if it is installed. */
 export const dynamicSecurityMissing =
   mosquittoMissing ?? (plugin === undefined ? 'mosquitto has no dynamic security plugin here' : null);
 

@@ -9,7 +9,7 @@ import { makeTempDir } from '../temp-dirs.ts';
 
 const binary = '/usr/sbin/mosquitto';
 
-/** Why tests with mosquitto are skipped here, or null where it is installed. */
+/** Why tests with mosquitto are skipped here, or null if it is installed. */
 export const mosquittoMissing = existsSync(binary) ? null : 'mosquitto is not installed (apt-get install mosquitto)';
 
 /** What differs from its defaults, apart from ports and folders. Anybody may log in: loopback is the protection. */

@@ -1,5 +1,5 @@
-// Debian's RabbitMQ with the MQTT plugin and the HTTP authorization backend, as a child process: free loopback ports,
-// data folder, cookie, node name and name server of its own. Configured with the files in broker-bridge/examples.
+// Debian's RabbitMQ with the MQTT plugin and the HTTP authorization backend, as a child process. Free loopback ports, data
+// folder, cookie, node name and name server are its own.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readdirSync } from 'node:fs';
@@ -13,7 +13,7 @@ import { readExample } from './broker-examples.ts';
 // Not /usr/sbin/rabbitmq-server, which changes to another user and forgets the environment on the way.
 const binary = '/usr/lib/rabbitmq/bin/rabbitmq-server';
 
-/** Why tests with RabbitMQ are left out here, or null where it is installed. */
+/** Why tests with RabbitMQ are left out here, or null if it is installed. */
 export const rabbitmqMissing = existsSync(binary)
   ? null
   : 'RabbitMQ is not installed (apt-get install rabbitmq-server)';

@@ -12,7 +12,7 @@ import {
 const candidates = [process.env['CHROMIUM'], '/usr/bin/chromium', '/usr/bin/google-chrome'];
 const executablePath = candidates.find((path) => path !== undefined && existsSync(path));
 
-/** Why tests with a browser are skipped; null where there is one. */
+/** Why tests with a browser are skipped; null if there is one. */
 export const browserMissing =
   executablePath === undefined ? 'Chromium is not installed (Debian: apt-get install chromium)' : null;
 

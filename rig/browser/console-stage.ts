@@ -1,4 +1,4 @@
-// What a file of console tests has: a browser, and an account of its own with a product, at the service that all files share
+// The stage of a file of console tests: a browser, and an account of its own with a product. All files share the service
 // (console-service.ts).
 import type { Page } from 'playwright-core';
 import { inject } from 'vitest';

@@ -45,7 +45,7 @@ export class EmulatedBoard {
     await this.#device?.stop();
   }
 
-  /** False where the link broke before the board had all of it. */
+  /** False if the link broke before the board had all of it. */
   async #receive(text: string): Promise<boolean> {
     if (this.behaviour.leaves === 'before_config') {
       await this.#leave();
@@ -95,7 +95,7 @@ function emulation(facts: {
   };
   const here = globalThis as unknown as Page;
   const uuid = { service: facts.uuid, config: facts.networkConfigUuid, status: facts.statusUuid };
-  const isSame = (given: string, known: string) => given === known.toLowerCase();
+  const isSame = (candidate: string, expected: string) => candidate === expected.toLowerCase();
   const fail = (name: string, message: string) => Promise.reject(new DOMException(message, name));
   let isSubscribed = false;
   let isConnected = false;
@@ -120,10 +120,10 @@ function emulation(facts: {
     },
   });
   const service = {
-    getCharacteristic: (given: string) => {
-      if (isSame(given, uuid.config)) return Promise.resolve(config);
-      if (isSame(given, uuid.status)) return Promise.resolve(status);
-      return fail('NotFoundError', `No Characteristics matching UUID ${given} found.`);
+    getCharacteristic: (candidate: string) => {
+      if (isSame(candidate, uuid.config)) return Promise.resolve(config);
+      if (isSame(candidate, uuid.status)) return Promise.resolve(status);
+      return fail('NotFoundError', `No Characteristics matching UUID ${candidate} found.`);
     },
   };
   const gatt = {
@@ -137,10 +137,10 @@ function emulation(facts: {
     disconnect: () => {
       isConnected = false;
     },
-    getPrimaryService: (given: string) =>
-      isSame(given, uuid.service)
+    getPrimaryService: (candidate: string) =>
+      isSame(candidate, uuid.service)
         ? Promise.resolve(service)
-        : fail('NotFoundError', `No Services matching UUID ${given} found.`),
+        : fail('NotFoundError', `No Services matching UUID ${candidate} found.`),
   };
   const device = Object.assign(new EventTarget(), { name: facts.name, gatt });
   const bluetooth = Object.assign(new EventTarget(), {
@@ -148,7 +148,7 @@ function emulation(facts: {
     requestDevice: async (options: { filters: { namePrefix: string }[]; optionalServices: string[] }) => {
       if (!here.navigator.userActivation.isActive) return fail('SecurityError', 'Must be handling a user gesture.');
       const isOffered = options.filters.some(({ namePrefix }) => facts.name.startsWith(namePrefix));
-      const isAllowed = options.optionalServices.some((given) => isSame(given, uuid.service));
+      const isAllowed = options.optionalServices.some((candidate) => isSame(candidate, uuid.service));
       const choice = await here.boardIsChosen();
       if (choice === 'no_adapter') return fail('NotFoundError', 'Bluetooth adapter not available.');
       if (choice === 'nothing' || !isOffered) return new Promise(() => undefined);

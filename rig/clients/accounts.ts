@@ -12,7 +12,7 @@ type ProductBody = z.input<typeof createProductBodySchema>;
 
 const activationsAtOnce = 16;
 
-/** Logs in with an account, which is registered where it does not exist yet. `connect` makes the clients. */
+/** Logs in with an account, which is registered if it does not exist yet. `connect` makes the clients. */
 export async function signUp(
   connect: (credentials?: Credentials) => Api,
   { email, password }: Account = newAccount(),
@@ -35,7 +35,7 @@ export function newProductKey(): string {
   return `switch-${randomUUID()}`;
 }
 
-/** A product of the owner, which may exist already where `product` names its key. */
+/** A product of the owner, which may exist already if `product` names its key. */
 export async function addProduct(owner: Session, product: Partial<ProductBody> = {}): Promise<string> {
   const body = { productKey: newProductKey(), name: 'Servo switch', controlMode: 'toggle' as const, ...product };
   const { productKey } = await dataOf(owner.api.products.$post({ json: body })).catch(

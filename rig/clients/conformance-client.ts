@@ -1,5 +1,5 @@
-// How the conformance suite talks to the service: every answer and relay frame is checked against the served documents,
-// status, members and all, before a test sees it. Users and devices are made through the interface, as anybody would.
+// How the conformance suite talks to the service. Every answer and relay frame is checked against the served documents
+// before a test sees it. Users and devices are made through the interface, as anybody would.
 import { expect, inject } from 'vitest';
 import { activate as activateBy, addProduct, signUp as register, type Activation, type Session } from './accounts.ts';
 import { connectApi, type Api, type Credentials } from './api.ts';
@@ -49,15 +49,15 @@ async function judge(method: string, path: string, response: Response): Promise<
 }
 
 export function holdToReference(method: string, path: string, status: number, answer: unknown): void {
-  const asked = `${method} ${path}`;
+  const request = `${method} ${path}`;
   const operation = findOperation(method, path.split('?', 1)[0] ?? '');
   if (operation === undefined) {
-    expect(answer, asked).toEqual({ code: 404, message: 'not_found', data: null });
+    expect(answer, request).toEqual({ code: 404, message: 'not_found', data: null });
     return;
   }
   const said = operation.responses[String(status)]?.content?.['application/json']?.schema;
-  expect(said, `${asked} is not said to answer ${status} ${JSON.stringify(answer)}`).toBeDefined();
-  expect(check(said ?? {}, answer), asked).toEqual([]);
+  expect(said, `${request} is not said to answer ${status} ${JSON.stringify(answer)}`).toBeDefined();
+  expect(check(said ?? {}, answer), request).toEqual([]);
 }
 
 function findOperation(method: string, path: string): Operation | undefined {

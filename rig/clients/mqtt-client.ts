@@ -32,7 +32,7 @@ export class MqttTestClient {
     client.on('error', () => undefined);
   }
 
-  /** @throws Error with the CONNACK's code where the login is refused */
+  /** @throws Error with the CONNACK's code if the login is refused */
   static async open(url: string, options: IClientOptions): Promise<MqttTestClient> {
     return new MqttTestClient(await connectAsync(url, options));
   }

@@ -47,7 +47,7 @@ export class RelayClient {
     this.#socket.on('error', (error) => (this.closed = { code: 1006, reason: error.message }));
   }
 
-  /** @throws Error where there is no connection */
+  /** @throws Error if there is no connection */
   static async open(workerUrl: string, options: RelayOptions = {}): Promise<RelayClient> {
     const client = new RelayClient(workerUrl, options);
     await client.#until('an open socket', () => client.#socket.readyState === WebSocket.OPEN);
@@ -125,7 +125,7 @@ export class RelayClient {
     this.#socket.terminate();
   }
 
-  /** Fails at once where the socket is closed before `isSo`. */
+  /** Fails at once if the socket is closed before `isSo`. */
   async #until(describe: string | (() => string), isSo: () => boolean): Promise<void> {
     await this.#changes.until(describe, () => isSo() || this.closed !== undefined);
     if (!isSo()) throw new Error(`the relay closed the socket: ${JSON.stringify(this.closed)}`);

@@ -1,4 +1,4 @@
-// The one TCP proxy: forwards bytes between its clients and one port, each after a fixed delay where one is set. It can
+// The one TCP proxy: forwards bytes between its clients and one port, each after a fixed delay if set. It can
 // reset every connection, or stall them so that no byte passes. It must not look at what it carries.
 import { connect, createServer, type Socket } from 'node:net';
 import { LoopbackServer } from '../loopback-server.ts';

@@ -10,7 +10,7 @@ declare module 'vitest' {
   }
 }
 
-/** The same seed makes the same inputs again; fast-check prints it where a property fails. */
+/** The same seed makes the same inputs again; fast-check prints it if a property fails. */
 export const fuzzSeed = inject('fuzzSeed');
 
 /** `batches` of `size` inputs each are the given share of all; the same `seed` sends the same again. */

@@ -154,7 +154,7 @@ function spoil(value: Json, change: Spoiling): Json {
   return withMember(others, name, isNested ? spoil(member, change) : change.value);
 }
 
-/** A member of its own even where it is called `__proto__`. */
+/** A member of its own even if it is called `__proto__`. */
 function withMember(value: { [name: string]: Json }, name: string, member: Json): Json {
   return Object.defineProperty({ ...value }, name, { value: member, enumerable: true, configurable: true });
 }

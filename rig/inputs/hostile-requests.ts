@@ -1,5 +1,5 @@
-// Requests for every route of the reference: nearly right, wrong and hostile in path, query, headers and body; and what
-// is wrong with an answer to one. For the fuzzer inside workerd and the attacks from outside. Sends nothing.
+// Requests for every route of the reference: nearly right, wrong and hostile in path, query, headers and body. Also the
+// check of an answer. For the fuzzer inside workerd and the attacks from outside. Sends nothing.
 import fc from 'fast-check';
 import { bodyTextFor, hostileText, validFor } from './hostile-json.ts';
 import { createSchemaCheck, resolve, type JsonSchema } from './json-schema.ts';
@@ -40,7 +40,7 @@ export class HostileRequests {
     return fc.oneof(...this.operations.map((operation) => this.#requestFor(operation, objects, credentials)));
   }
 
-  /** What an answer must never be; undefined where it is right. */
+  /** What an answer must never be; undefined if it is right. */
   problemOf({ operation: name, url }: HostileRequest, answer: HostileAnswer): string | undefined {
     if (!/^application\/json/.test(answer.contentType ?? '')) return `content type ${answer.contentType}`;
     if (!/^[A-Za-z0-9._-]{1,64}$/.test(answer.requestId ?? '')) return `request id ${answer.requestId}`;

@@ -7,7 +7,7 @@ export type JsonSchema = { [keyword: string]: unknown };
 /** Checks values against schemas of `document`, in which `$ref`s are looked up. `isClosed`: no member unnamed. */
 export function createSchemaCheck(document: unknown, { isClosed }: { isClosed: boolean }) {
   const compiled = new Map<JsonSchema, z.ZodType>();
-  /** What is wrong, one line a problem; nothing where the value matches. */
+  /** What is wrong, one line a problem; nothing if the value matches. */
   return (schema: JsonSchema, value: unknown): string[] => {
     let type = compiled.get(schema);
     if (type === undefined) {

@@ -40,7 +40,7 @@ export function listOperations(document: OpenApiDocument): Operation[] {
   );
 }
 
-/** A body that the reference gives as an example, put together from its members where need be; undefined for none. */
+/** A body that the reference gives as an example, put together from its members if need be; undefined for none. */
 export function exampleBody(document: OpenApiDocument, operation: Operation): unknown {
   const schema = operation.requestBody?.content['application/json']?.schema;
   return schema && exampleOf(document, schema);

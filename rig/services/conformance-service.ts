@@ -27,7 +27,7 @@ const allowedOrigin = 'https://app.example.test';
 
 export default async function startService(project: TestProject): Promise<() => Promise<void>> {
   const vars = { CORS_ORIGINS: allowedOrigin };
-  // Devices on the path of their own beside a broker, and through the gateway where there is none.
+  // Devices on the path of their own beside a broker, and through the gateway if there is none.
   const isGateway = project.name === 'conformance-gateway';
   const service = await (isGateway ? WholeService.startWithGateway(vars) : WholeService.start(vars));
   const { url, mqttUrl, mqttPort } = service.rig;

@@ -1,5 +1,5 @@
-// Stands in for the Worker at the broker hooks of the local broker: knows any device whose password is "right", gives it
-// rights on its own topics, and remembers what it was told. Asserts nothing.
+// Stands in for the Worker at the hooks of the local broker. It accepts any device whose password is "right", gives it
+// rights on its own topics, and remembers each event. Asserts nothing.
 import { createServer } from 'node:http';
 import { LoopbackServer } from '../loopback-server.ts';
 

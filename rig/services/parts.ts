@@ -1,5 +1,5 @@
-// The processes of a local run (local broker, Worker, bridge; or Worker and gateway) and the only place that maps ports and secrets to
-// their environment variables. Starts them; the caller watches them.
+// The processes of a local run: local broker, Worker and bridge, or Worker and gateway. The only place that maps ports and
+// secrets to their environment variables. Starts them; the caller watches them.
 import type { ChildProcess } from 'node:child_process';
 import { join } from 'node:path';
 import { bridgeEnvironment, bridgeName, spawnService } from './processes.ts';

@@ -12,7 +12,7 @@ const readyWithinMs = 60_000;
 
 export const bridgeSecret = 'a-bridge-secret-of-at-least-32-characters';
 export const bridgePassword = 'an-mqtt-password-of-at-least-32-characters';
-/** MQTT user name, and client id where a test gives it one. */
+/** MQTT user name, and client id if a test gives it one. */
 export const bridgeName = 'latchwork-bridge';
 export const gatewaySecret = 'a-gateway-secret-of-at-least-32-characters';
 /** For tests and benchmarks whose devices send as fast as they can. */

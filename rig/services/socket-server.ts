@@ -1,5 +1,5 @@
-// The Worker's side of the gateway for tests of the gateway alone: real WebSockets on a free port, which answer what a test
-// tells them to. Asserts nothing.
+// Stands in for the Worker in tests of the gateway alone: real WebSockets on a free port, which answer as a test tells
+// them. Asserts nothing.
 import { createServer, type IncomingHttpHeaders, type Server } from 'node:http';
 import { WebSocketServer, type WebSocket } from 'ws';
 import { Changes } from '../changes.ts';

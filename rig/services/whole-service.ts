@@ -1,5 +1,5 @@
-// The whole service as processes of their own, on free ports: the built Worker, and what devices connect to: the local broker
-// with the production bridge, or the gateway. For suites that know nothing but its addresses. Asserts nothing.
+// The whole service as processes of their own, on free ports: the built Worker and the entry for devices. The entry is the
+// local broker with the production bridge, or the gateway. For suites that know nothing but its addresses. Asserts nothing.
 import { findFreePort } from '../ports.ts';
 import { hookSecret, WorkerRig, type WorkerRigOptions } from '../worker/worker-rig.ts';
 import { type BridgeProcess, GatewayProcess, LocalBroker, type ServiceProcess } from './processes.ts';

@@ -11,7 +11,7 @@ import type { WorkerOptions } from './worker-process.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
-/** Kills every process of a group at once; false where there was none. */
+/** Kills every process of a group at once; false if there was none. */
 export function killGroup(groupId: number): boolean {
   try {
     process.kill(-groupId, 'SIGKILL');

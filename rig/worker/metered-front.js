@@ -1,7 +1,7 @@
-// An entry in front of the built Worker, unchanged, that counts what Cloudflare charges for: requests, calls of objects, their
-// messages, alarms and rows, statements and rows of D1. GET /meter answers the counts since the last POST /meter; POST
-// /meter?advanceMs=N moves the clock of the Worker on and lets the alarms fire that are due by then. Loaded by
-// worker-process.ts as text.
+// An entry in front of the unchanged built Worker that counts what Cloudflare charges for. That is requests; calls,
+// messages, alarms and rows of objects; statements and rows of D1. GET /meter answers the counts since the last POST
+// /meter. POST /meter?advanceMs=N moves the Worker's clock on; alarms due by then fire. Loaded by worker-process.ts as
+// text.
 import * as built from './index.js';
 
 let counts = {};

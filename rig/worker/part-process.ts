@@ -1,5 +1,5 @@
-// What the local broker and the Worker have in common as processes of their own: JSON log lines on stdout, settings from the
-// environment, {type:'ready'} over IPC, an end by signal or with the parent.
+// What the local broker and the Worker have in common as processes: JSON log lines on stdout and settings from the
+// environment. They say {type:'ready'} over IPC, and end by a signal or with the parent.
 const logLevels = ['debug', 'info', 'warn', 'error'] as const;
 export type LogLevel = (typeof logLevels)[number];
 export type Log = (level: LogLevel, event: string, fields?: Record<string, unknown>) => void;
@@ -22,7 +22,7 @@ export function requireSetting(name: string): string {
   return value;
 }
 
-/** Starts the part in this process; ends with 1 where it cannot start or stop. */
+/** Starts the part in this process; ends with 1 if it cannot start or stop. */
 export function runPart(log: Log, start: () => Promise<RunningPart>): void {
   let running: RunningPart | undefined;
   let isStopping = false;

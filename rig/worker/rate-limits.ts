@@ -1,5 +1,5 @@
-// Rate limiters for the local workerd, counted in the memory of a Worker of their own. Miniflare's keep each count in SQLite,
-// so that every request under a limit would wait for a disk in workerd's one thread; at Cloudflare counting costs no I/O.
+// Rate limiters for the local workerd, counted in the memory of a Worker of their own. Miniflare's keep each count in SQLite:
+// every request under a limit would wait for a disk in workerd's only thread. At Cloudflare counting costs no I/O.
 import type { V4WorkerOptions } from 'miniflare';
 
 const counterName = 'latchwork-rate-limits';

@@ -1,8 +1,8 @@
-// The Worker as a process: runs the bundle that `wrangler deploy` would upload, in workerd through Miniflare, with wrangler.toml's
-// bindings, D1 and Durable Objects on disk, migrations applied first. WORKER_OPTIONS holds its options as JSON; the environment may
-// override any var of wrangler.toml, and how often the schedule runs (SCHEDULE_SECONDS). Not `wrangler dev`, whose proxy makes every
-// request several times slower. Must not build (built-worker.ts), choose ports or make secrets. Must not use Miniflare's objects for
-// bindings and Workers: they block this process until workerd answers, and workerd may wait for this process to read its log.
+// The Worker as a process: the bundle that `wrangler deploy` would upload, in workerd through Miniflare. It has wrangler.toml's
+// bindings, D1 and Durable Objects on disk, and all migrations. WORKER_OPTIONS holds its options as JSON; the environment may override
+// any var of wrangler.toml, and how often the schedule runs (SCHEDULE_SECONDS). Not `wrangler dev`, whose proxy makes every request
+// several times slower. Must not build (built-worker.ts), choose ports or make secrets. Must not use Miniflare's objects for bindings
+// and Workers. They block this process until workerd answers, and workerd may wait for this process to read its log.
 import { readdirSync, readFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';

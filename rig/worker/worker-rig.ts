@@ -1,4 +1,4 @@
-// The built Worker as a process that can be frozen, killed and started again at the same address, with an owner, a
+// The built Worker as a process that can be frozen, killed and started again at the same address. It has an owner, a
 // product and devices, and bridges to any broker. Knows no broker and no test.
 import { join } from 'node:path';
 import { activate, activateMany, addProduct, signUp, type Activation, type Session } from '../clients/accounts.ts';

@@ -1,5 +1,5 @@
-// The Worker's side of the bridge protocol, as a real HTTP and WebSocket server with switches for faults:
-// used in place of the Worker where a test needs one that fails on command. It also checks the promises of the bridge.
+// The Worker's side of the bridge protocol, as a real HTTP and WebSocket server with switches for faults. It takes the
+// Worker's place if a test needs one that fails on command. It also checks the promises of the bridge.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { WebSocketServer, type WebSocket } from 'ws';
 import {
@@ -74,8 +74,8 @@ export class WorkerSide extends LoopbackServer {
   /** How many messages the bridge dropped, by topic, as it said. */
   readonly dropped = new Map<string, number>();
   /**
-   * Payloads in the order of their effect. As in the Worker, the same number of the same spool has effect once, and
-   * a message that may be a redelivery has none where the same content was there before.
+   * Payloads in the order of their effect. As in the Worker, a number of a spool has effect once.
+   * A message that may be a redelivery has none if the same content was there before.
    */
   readonly effects: string[] = [];
   readonly frames: BridgeFrame[] = [];

@@ -8,7 +8,7 @@ import type { Attack, Effort } from './rig/attack.ts';
 import { attacks } from './attack-list.ts';
 import { Battlefield } from './rig/battlefield.ts';
 import { findSlowed, joinRuns, runsOfSlowing, type Outcome } from './rig/judgement.ts';
-import { tableOf, type Found } from './rig/table.ts';
+import { tableOf, type Judged } from './rig/table.ts';
 
 /** workerd flushes to the disk in the thread that answers: what a disk is doing would be in every figure. */
 const memoryDir = '/dev/shm';
@@ -67,20 +67,20 @@ console.log(`${date}  ${cores} x ${cpu}, ${system}; load average before ${loadAv
 console.log(`commit ${commit}; ${Object.entries(versions).flat().join(' ')}`);
 console.log(`${limits === '' ? '' : `LIMITS=${limits} `}${settings}; database and objects in ${tmpdir()}`);
 
-const found = await attackAll();
-console.log(`\n${tableOf(found)}`);
-const failed = found.filter(({ failures }) => failures.length > 0).length;
+const judged = await attackAll();
+console.log(`\n${tableOf(judged)}`);
+const failed = judged.filter(({ failures }) => failures.length > 0).length;
 const minutes = ((performance.now() - startedAt) / 60_000).toFixed(1);
-const verdict = failed === 0 ? 'Everything held' : `${failed} of ${found.length} attacks did not hold`;
+const verdict = failed === 0 ? 'Everything held' : `${failed} of ${judged.length} attacks did not hold`;
 console.log(`\n${verdict} after ${minutes} minutes.`);
 process.exit(failed === 0 ? 0 : 1);
 
-async function attackAll(): Promise<Found[]> {
+async function attackAll(): Promise<Judged[]> {
   const field = await Battlefield.prepare(effort.seed, limits);
   const stopBySignal = (): void => void field.stop().finally(() => process.exit(130));
   process.once('SIGINT', stopBySignal);
   process.once('SIGTERM', stopBySignal);
-  const all: Found[] = [];
+  const all: Judged[] = [];
   for (const attack of chosen) {
     console.log(`\n${attack.name}: ${attack.title}`);
     const outcome = await measureUntilSure(field, attack);

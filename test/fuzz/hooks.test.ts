@@ -1,5 +1,5 @@
-// Every broker hook against inputs that are nearly right, wrong and hostile, the way each broker would send them: an
-// answer in the vendor's own shape, never a 5xx, and nobody let in by a password that is none.
+// Every broker hook against inputs that are nearly right, wrong and hostile, in each broker's own form. The answer has the
+// vendor's shape and is never a 5xx; no wrong password gets in.
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
@@ -148,12 +148,12 @@ describe('broker hooks', () => {
     await fc.assert(
       fc.asyncProperty(fc.array(input, { minLength: inputsAtOnce, maxLength: inputsAtOnce }), async (inputs) => {
         await Promise.all(
-          inputs.map(async ({ hook: path, path: asked, body, headers, method }) => {
-            const answer = await callHook(asked, body, headers, method);
+          inputs.map(async ({ hook: path, path: hookPath, body, headers, method }) => {
+            const answer = await callHook(hookPath, body, headers, method);
             const { isRight } = hooks.find((hook) => hook.path === path)!;
             expect(
               isRight(answer),
-              `${method} ${asked.slice(0, 200)} ${body.slice(0, 300)}: ${JSON.stringify(answer)}`,
+              `${method} ${hookPath.slice(0, 200)} ${body.slice(0, 300)}: ${JSON.stringify(answer)}`,
             ).toBe(true);
           }),
         );

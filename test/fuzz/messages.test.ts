@@ -67,8 +67,8 @@ describe('the relay', () => {
           const end = await ended(socket.closed);
           const isTooLarge = typeof text === 'string' && new TextEncoder().encode(text).length > 16 * 1024;
           if (end !== undefined) {
-            // A slow machine may need longer for its frames than a client has to authenticate; and what ended the
-            // connection may have been on its way before this frame was.
+            // A slow machine may need longer for its frames than a client has to authenticate. The end of the
+            // connection may have been on its way before this frame.
             const due: SocketEnd[] = [{ code: 1008, reason: 'not authenticated in time' }];
             if (opensMqtt(text)) due.push({ code: 1003, reason: 'MQTT is at /mqtt/{deviceId}' });
             if (isTooLarge) due.push({ code: 1009, reason: 'frame larger than 16 KiB' });

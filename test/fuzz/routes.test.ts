@@ -1,5 +1,5 @@
-// Every route of the reference against inputs that are nearly right, wrong and hostile: never a 5xx, always the
-// envelope, and nothing that the reference does not say. FUZZ_RUNS asks for more inputs, FUZZ_SEED for the same again.
+// Every route of the reference against inputs that are nearly right, wrong and hostile. The answer is never a 5xx, always
+// the envelope, and only what the reference says. FUZZ_RUNS asks for more inputs, FUZZ_SEED for the same again.
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { planFuzzing } from '../../rig/inputs/fuzzing.ts';
@@ -10,7 +10,7 @@ import { call, createUser, makeDevice, send, type CallOptions } from '../worker/
 
 const inputsAtOnce = 10;
 const { batches, inputs, seed } = planFuzzing(0.3, inputsAtOnce);
-/** What costs a hundred milliseconds of hashing: sent only as often as this where the body may be right. */
+/** What costs a hundred milliseconds of hashing: sent only as often as this if the body may be right. */
 const costly = ['POST /api/v1/users/register', 'POST /api/v1/users/login', 'PUT /api/v1/users/password'];
 const maxCostly = 20;
 

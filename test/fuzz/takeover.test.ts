@@ -1,5 +1,5 @@
-// Somebody who knows product key and serial of a claimed device, with or without an account, tries to get it or to disturb
-// it, in generated ways, while it is connected through a broker and on a direct connection. FUZZ_RUNS=66667 makes ten thousand attempts.
+// An attacker knows product key and serial of a claimed device and tries to get it or to disturb it. The attempts are
+// generated; the device is connected through a broker and on a direct connection. FUZZ_RUNS=66667 makes ten thousand attempts.
 import { exports } from 'cloudflare:workers';
 import fc from 'fast-check';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
@@ -90,12 +90,12 @@ const activation = fc
     },
     { requiredKeys: [] },
   )
-  .map((given): Attempt => {
+  .map((input): Attempt => {
     return {
-      what: `activation ${JSON.stringify(given)}`,
+      what: `activation ${JSON.stringify(input)}`,
       run: async () => {
-        const claimToken = given.claimToken === 'own' ? await claimTokenOf(stranger) : given.claimToken;
-        return judge(await activate({ ...given, claimToken }));
+        const claimToken = input.claimToken === 'own' ? await claimTokenOf(stranger) : input.claimToken;
+        return judge(await activate({ ...input, claimToken }));
       },
     };
   });
@@ -150,12 +150,12 @@ const request = fc
   });
 
 /** Asks the device's object as a broker or a relay shard does, with right names and guessed passwords. */
-const login = fc.record({ secret, relayShard: fc.constantFrom(undefined, 'relay-0') }).map((given): Attempt => {
+const login = fc.record({ secret, relayShard: fc.constantFrom(undefined, 'relay-0') }).map((input): Attempt => {
   return {
     what: 'login',
     run: async () => {
-      const passwordDigest = await digestOf(given.secret);
-      const { relayShard } = given;
+      const passwordDigest = await digestOf(input.secret);
+      const { relayShard } = input;
       const outcome = await sessionOf(device.deviceId).authenticate({
         productKey,
         passwordDigest,

@@ -1,5 +1,5 @@
-// The client package against the whole service: sessions that renew themselves, a relay that comes back, and commands that
-// are followed to their end, with a virtual switch as the device.
+// The client package against the whole service, with a virtual switch as the device. Sessions renew themselves, a relay
+// comes back, and commands are followed to their end.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, expect, it, vi } from 'vitest';
 import { WebSocket as WsSocket } from 'ws';

@@ -1,5 +1,5 @@
-// Real clients without a broker: the built Worker, the production gateway, mqtt.js in both versions over each way in, paho and
-// mosquitto's clients as their packages bring them.
+// Real clients without a broker: the built Worker and the production gateway. The clients are mqtt.js in both versions over
+// each way in, and paho and mosquitto's clients as packaged.
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';

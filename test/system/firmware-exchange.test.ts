@@ -1,5 +1,5 @@
-// What examples/esp32 exchanges with the service, byte for byte, over plain sockets: an activation in separate segments, and
-// MQTT 3.1.1 as stock PubSubClient speaks it, with its buffer of 256 bytes.
+// The exchange of examples/esp32 with the service, byte for byte, over plain sockets. It activates in separate segments and
+// speaks MQTT 3.1.1 as stock PubSubClient does, with its buffer of 256 bytes.
 import { connect, type Socket } from 'node:net';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { addProduct } from '../../rig/clients/accounts.ts';

@@ -1,5 +1,5 @@
-// The local broker as its own process, real MQTT clients, and a small real HTTP server standing in for the Worker's
-// broker hooks: what the broker asks, obeys and reports.
+// The local broker as its own process, real MQTT clients, and a small HTTP server in place of the Worker's hooks. The tests
+// show which questions the broker asks, obeys and reports.
 import { connect as connectTcp } from 'node:net';
 import { connect, type IClientOptions, type MqttClient } from 'mqtt';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';

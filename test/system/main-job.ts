@@ -1,5 +1,5 @@
-// The main job on a broker, or without one, as assertions: who may log in, who may publish and subscribe to what, a report that reaches
-// the status view and the relay, a command that reaches the device. The same for every way in.
+// The main job as assertions, the same for every way in. Who may log in, publish and subscribe; a report that reaches the
+// status view and the relay; a command that reaches the device.
 import { isDeepStrictEqual } from 'node:util';
 import type { IClientOptions } from 'mqtt';
 import { expect } from 'vitest';

@@ -1,5 +1,5 @@
-// What the service is compared with in B1: a Hono Worker in the same workerd that does the same D1 statements, or one object
-// call, and nothing else. Checks nobody, validates nothing.
+// The other side of B1: a Hono Worker in the same workerd. It does the same D1 statements, or one object call, and nothing
+// else. Checks nobody, validates nothing.
 import { DurableObject } from 'cloudflare:workers';
 import { Hono } from 'hono';
 

@@ -1,5 +1,5 @@
-// Floods of requests that each change many devices: an owner of thousands deletes them by the slice, in a loop and in parallel,
-// while he imports more.
+// Floods of requests that each change many devices. An owner of thousands deletes them in slices, in a loop and in
+// parallel, and imports more meanwhile.
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Tally, type Attack, type Target } from '../rig/attack.ts';
@@ -22,7 +22,7 @@ function ask({ url, own }: Target, method: string, to: string, body?: object): P
 const importSome = (target: Target, productKey: string): Promise<HttpAnswer> =>
   ask(target, 'POST', `/${productKey}/serials`, { serials: Array.from({ length: serialsAtOnce }, newSerial) });
 
-/** Asks again where it is refused for now. @throws Error where it stays refused */
+/** Asks again if it is refused for now. @throws Error if it stays refused */
 async function insist(what: () => Promise<HttpAnswer>): Promise<void> {
   const untilMs = performance.now() + preparedWithinMs;
   for (;;) {

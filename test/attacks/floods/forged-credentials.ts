@@ -1,5 +1,5 @@
-// Tokens and keys that were never issued, over every route of the reference and at the relay; and a real account of somebody
-// else over the victim's objects. Nothing may be answered with a success or a 5xx.
+// Tokens and keys that were never issued, over every route of the reference and at the relay. Also another user's real
+// account over the victim's objects. Nothing may be answered with a success or a 5xx.
 import { createHmac, randomBytes } from 'node:crypto';
 import { nameOf } from '../../../rig/inputs/hostile-requests.ts';
 import {
@@ -64,7 +64,7 @@ async function readReference(url: string): Promise<{ document: OpenApiDocument; 
 }
 
 const isSigned = ({ security }: Operation): boolean =>
-  (security ?? []).length > 0 && !(security ?? []).some((one) => Object.keys(one).length === 0);
+  (security ?? []).length > 0 && !(security ?? []).some((requirement) => Object.keys(requirement).length === 0);
 
 function pathFor(path: string, objects: Record<string, string>): string {
   return path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(objects[name] ?? 'x'));
@@ -112,18 +112,18 @@ export const forgedCredentials: Attack[] = [
       do {
         const headers = [...forgedTokens(target).map((token) => ({ Authorization: `Bearer ${token}` })), ...pairs()];
         const all = signed.flatMap((operation, index) =>
-          headers.filter((_, at) => (at + index) % every === 0).map((given) => ({ operation, given })),
+          headers.filter((_, at) => (at + index) % every === 0).map((credentials) => ({ operation, credentials })),
         );
         await times(clients, all.length, async (number) => {
-          const { operation, given } = all[number]!;
+          const { operation, credentials } = all[number]!;
           const { deviceId, productKey } = target.victim;
           const path = pathFor(operation.path, { deviceId, productKey, keyId: 'ak_00000000000000000000' });
           const body = operation.method === 'GET' ? undefined : JSON.stringify(exampleBody(document, operation) ?? {});
-          const request = { method: operation.method, headers: given, body, address: addressOf(number) };
+          const request = { method: operation.method, headers: credentials, body, address: addressOf(number) };
           const { status } = await send(`${target.url}${path}`, request);
           tally.note(status);
           if (status !== 401 && status !== 429) {
-            tally.problem(`${nameOf(operation)} answers ${status} to ${JSON.stringify(given)}`);
+            tally.problem(`${nameOf(operation)} answers ${status} to ${JSON.stringify(credentials)}`);
           }
         });
       } while (performance.now() < untilMs);
@@ -170,7 +170,9 @@ export const forgedCredentials: Attack[] = [
     run: async ({ url, victim, own }, { seconds }) => {
       const tally = new Tally();
       const { document, operations } = await readReference(url);
-      const withObjects = operations.filter((one) => isSigned(one) && /\{(deviceId|productKey)\}/.test(one.path));
+      const withObjects = operations.filter(
+        (operation) => isSigned(operation) && /\{(deviceId|productKey)\}/.test(operation.path),
+      );
       const untilMs = endOf(seconds);
       let number = 0;
       do {

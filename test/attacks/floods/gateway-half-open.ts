@@ -1,5 +1,5 @@
-// Connections at the gateway, by TCP and TLS, that begin and do not end: mute, half of a CONNECT, a byte a second, a side that
-// is closed early, a handshake that stops; and a device that is let in and reads nothing.
+// Connections at the gateway, by TCP and TLS, that begin and do not end: mute, slow, half a CONNECT, half closed, half a
+// handshake. Also a device that is let in and reads nothing.
 import { connect, type Socket } from 'node:net';
 import { Duplex } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -78,7 +78,7 @@ function holdOpen({ gateway }: Target, number: number, { isTls, hold }: Way): Pr
   const noteEnd = (): void => end(performance.now() - startedAtMs < 2_000 ? 'refused' : 'closed');
   socket.once('connect', () => hold(socket));
   socket.on('error', noteEnd).on('end', noteEnd).on('close', noteEnd);
-  // The end of the other side is seen only where its bytes are taken.
+  // The end of the other side is seen only if its bytes are taken.
   socket.resume();
   return promise;
 }
@@ -103,7 +103,7 @@ async function visit({ gateway, own }: Target, tally: Tally): Promise<void> {
 
 async function metricOf({ gateway }: Target, name: string): Promise<number> {
   const answer = await fetch(`http://127.0.0.1:${gateway.healthPort}/metrics`);
-  const line = (await answer.text()).split('\n').find((one) => one.startsWith(`gateway_${name} `));
+  const line = (await answer.text()).split('\n').find((candidate) => candidate.startsWith(`gateway_${name} `));
   return Number(line?.split(' ')[1]);
 }
 

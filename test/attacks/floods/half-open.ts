@@ -40,8 +40,8 @@ export const halfOpen: Attack[] = [
     run: async ({ url }, { sockets, seconds }) => {
       const tally = new Tally();
       const open_ = await Promise.allSettled(Array.from({ length: Math.min(sockets, 1_000) }, () => open(url)));
-      const all = open_.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
-      for (const one of open_) tally.note(one.status === 'fulfilled' ? 'opened' : nameOfError(one.reason));
+      const all = open_.flatMap((attempt) => (attempt.status === 'fulfilled' ? [attempt.value] : []));
+      for (const attempt of open_) tally.note(attempt.status === 'fulfilled' ? 'opened' : nameOfError(attempt.reason));
       const text = head([`X-Slow: ${'y'.repeat(10_000)}`]);
       const untilMs = endOf(seconds);
       for (let at = 0; performance.now() < untilMs; at += 1) {

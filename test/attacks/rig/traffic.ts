@@ -20,13 +20,13 @@ export type HttpRequest = {
   address?: string;
 };
 
-/** @throws Error where the connection fails */
+/** @throws Error if the connection fails */
 export async function send(url: string, request: HttpRequest = {}): Promise<HttpAnswer> {
   try {
     return await sendOver(kept, url, request);
   } catch (error) {
-    // The server may end a kept connection at the moment at which it is used again, and with it all others that rested for
-    // as long: a second try is made over a new one. It also cuts a body that it does not want, and the answer with it.
+    // The server may end a kept connection at the moment of its next use, and with it all that rested for as long. So the
+    // second try goes over a new connection. The server also cuts a body that it does not want, and the answer with it.
     if (error instanceof LostConnection) return sendOver(false, url, request);
     throw error;
   }
@@ -81,20 +81,20 @@ export function addressOf(number: number): string {
 export async function inParallel(
   clients: number,
   untilMs: number,
-  one: (number: number) => Promise<void>,
+  task: (number: number) => Promise<void>,
 ): Promise<void> {
   let number = 0;
   const loop = async (): Promise<void> => {
-    while (performance.now() < untilMs) await one(number++);
+    while (performance.now() < untilMs) await task(number++);
   };
   await Promise.all(Array.from({ length: clients }, loop));
 }
 
 /** `count` calls, at most `clients` at once. */
-export async function times(clients: number, count: number, one: (number: number) => Promise<void>): Promise<void> {
+export async function times(clients: number, count: number, task: (number: number) => Promise<void>): Promise<void> {
   let number = 0;
   const loop = async (): Promise<void> => {
-    while (number < count) await one(number++);
+    while (number < count) await task(number++);
   };
   await Promise.all(Array.from({ length: clients }, loop));
 }

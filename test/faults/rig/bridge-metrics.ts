@@ -13,8 +13,8 @@ export async function readMetric(healthPort: number, name: string): Promise<numb
 }
 
 /**
- * Resolves with 0 when the Worker has answered for everything that the bridge was given and nothing more comes, or with
- * what is left when that takes too long.
+ * Resolves with 0 when the Worker has answered for every message of the bridge and no more come. If that takes too long, it
+ * resolves with the number of messages that are left.
  */
 export async function untilSpoolEmpty(healthPort: number): Promise<number> {
   const deadlineMs = performance.now() + emptyWithinMs;
@@ -37,7 +37,7 @@ async function countLeft(healthPort: number): Promise<number | null> {
     const depth = await readMetric(healthPort, 'bridge_spool_depth');
     return depth + (await readMetric(healthPort, 'bridge_unacknowledged'));
   } catch (error) {
-    // How fetch fails where it cannot connect.
+    // How fetch fails if it cannot connect.
     if (error instanceof TypeError) return null;
     throw error;
   }

@@ -1,5 +1,5 @@
-// What one scenario needs from devices to the relay: a broker and devices of its own, bridges that it starts and kills,
-// and the history of every message. It must not cause faults nor say which outcome is wanted.
+// The rig of a scenario: a broker, devices, and bridges that it starts and kills. It keeps the history of every message up
+// to the relay. It must not cause faults nor say which outcome is wanted.
 import { rmSync } from 'node:fs';
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -157,7 +157,7 @@ export class FaultRig<B extends FaultBroker = Mosquitto> {
 
   /**
    * Resolves when all that the broker took is in effect, or when nothing came for so long that nothing will.
-   * @throws Error with its last words where the bridge that was started last ended by itself
+   * @throws Error with its last words if the bridge that was started last ended by itself
    */
   async untilArrived(giveUpMs = giveUpAfterQuietMs): Promise<void> {
     const startedAtMs = performance.now();

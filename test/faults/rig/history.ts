@@ -1,7 +1,7 @@
-// What happened to each message, and what that means: taken by the broker and without effect is lost, more effects
-// than the broker was given is doubled, a device's later message in effect before an earlier one is overtaken.
-// A resting message leaves no trace in its device: it is pushed again where another one would be doubled, and unseen
-// where it may have been pushed while nobody listened. It judges; it must not know how anything was sent or seen.
+// What happened to each message, and what that means. Lost: the broker accepted it, and it has no effect. Doubled: more
+// effects than deliveries to the broker. Overtaken: a later message of the device had its effect before. A resting message
+// leaves no trace in its device: instead of doubled it is pushed again. It is unseen if it may have been pushed while
+// nobody listened. It judges; it must not know how anything was sent or seen.
 
 type Message = {
   device: string;
@@ -91,7 +91,7 @@ export class History {
     this.#isWatched = true;
   }
 
-  /** The scenario destroyed it where nothing could save it. */
+  /** The scenario destroyed it if nothing could save it. */
   excuse(number: number): void {
     const message = this.#messages.get(number);
     if (message !== undefined) message.isExcused = true;

@@ -1,6 +1,6 @@
-// Stands between the bridge and the Worker and injects the failures that the real Worker has no switch for:
-// refuses batches, drops or holds answers after the Worker has committed, cuts the bridge's connection while the Worker
-// still works. Everything else, the bridge's WebSocket too, passes unchanged.
+// Stands between the bridge and the Worker and injects failures that the real Worker has no switch for. It refuses batches,
+// drops or holds answers after the commit, and cuts the bridge's connection while the Worker still works. Everything else,
+// the bridge's WebSocket too, passes unchanged.
 import { Agent, createServer, request, type IncomingMessage, type ServerResponse } from 'node:http';
 import { connect } from 'node:net';
 import type { Duplex } from 'node:stream';

@@ -1,6 +1,6 @@
 // Makes the messages of a scenario, each with a number of its own, and knows what the devices' states must show in the
-// end. A device's messages are in turn changing, with a property that is new, and resting, with one measurement that
-// stays as it is: the Worker writes nothing for those, and only the relay shows them. It must not send anything.
+// end. A device's messages are in turn changing, with a new property, and resting, with the same measurement. The Worker
+// writes nothing for resting messages, and only the relay shows them. It must not send anything.
 import type { History } from './history.ts';
 import type { Activation } from '../../../rig/clients/accounts.ts';
 import type { WorkerRig } from '../../../rig/worker/worker-rig.ts';
@@ -61,8 +61,8 @@ export class MessageMaker {
   }
 
   /**
-   * Reads every device. A slot shows an effect even where the relay missed it; answers how many slots
-   * show another number than the last one that should be there.
+   * Reads every device. A slot shows an effect even if the relay missed it.
+   * @returns how many slots show another number than the last that should be there
    */
   async compareState(worker: WorkerRig): Promise<number> {
     let stale = 0;

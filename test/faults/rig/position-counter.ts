@@ -1,5 +1,5 @@
 // Counts the changes of position that the devices' objects stored. Unlike relay pushes they survive a restart of the
-// Worker, and a batch applied twice adds to them where the properties look the same.
+// Worker, and a batch applied twice adds to them even if the properties look the same.
 import type { WorkerRig } from '../../../rig/worker/worker-rig.ts';
 import { readProperties, type PositionChange } from './device-state.ts';
 
@@ -31,6 +31,6 @@ function countNew(former: PositionChange[], latest: PositionChange[]): number {
   return latest.length;
 }
 
-function isSame(one: PositionChange, other: PositionChange | undefined): boolean {
-  return one.position === other?.position && one.time === other.time;
+function isSame(change: PositionChange, previous: PositionChange | undefined): boolean {
+  return change.position === previous?.position && change.time === previous.time;
 }

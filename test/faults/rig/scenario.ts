@@ -15,14 +15,14 @@ export type Context = {
 export type Scenario = {
   name: string;
   title: string;
-  /** How effects are seen, where it is not by the relay and the devices' states. */
+  /** How effects are seen, if not by the relay and the devices' states. */
   seenBy?: string;
   run: (context: Context) => Promise<Finding[]>;
 };
 
 export type Finding = {
   label: string;
-  /** What became of the messages, where the scenario is about messages. */
+  /** What became of the messages, if the scenario is about messages. */
   outcome?: Outcome;
   /** Figures beside the verdict, in words. */
   facts: string[];
@@ -31,7 +31,7 @@ export type Finding = {
 };
 
 /**
- * Which outcomes must not happen. `isOrderKept` covers `overtaken` and `stale`. `isMemoryKept` is false where the
+ * Which outcomes must not happen. `isOrderKept` covers `overtaken` and `stale`. `isMemoryKept` is false if the
  * Worker's memory is lost, and with it which resting messages were pushed.
  */
 type Wanted = { isOrderKept?: boolean; isReportedOnly?: boolean; isRelayKept?: boolean; isMemoryKept?: boolean };

@@ -1,6 +1,6 @@
-// The devices' end of the broker or the direct connection, strict about what was acknowledged: one plain MQTT 3.1.1 connection, a new
-// one with a clean session when it is lost, and what has no PUBACK is sent again in its order. Not the library: after a
-// reconnect it may report messages as acknowledged that the broker never took. It must not know what a message means.
+// The devices' end of the broker or the direct connection, on one plain MQTT 3.1.1 connection. After a loss it opens a
+// clean session and sends messages without a PUBACK again, in order. Not the library: after a reconnect that may report
+// messages as acknowledged that the broker never took. It must not know what a message means.
 import type { Duplex } from 'node:stream';
 import { generate, parser, type Packet } from 'mqtt-packet';
 

@@ -1,6 +1,6 @@
-// Each message reaches the Worker one to five times: under its own number again, as a bridge retries, also while the
-// first one is still under way; or flagged under a new number, as a broker delivers again to whichever bridge is active.
-// Takes the place of the bridge and keeps its promise: the first deliveries of a device stay in order.
+// Each message reaches the Worker one to five times. It comes under its own number again, as a bridge retries, also while
+// the first is under way. Or it comes flagged under a new number, as a broker delivers again to the active bridge. Takes
+// the place of the bridge and keeps its promise: the first deliveries of a device stay in order.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { uplinkAnswerSchema, uplinkPath, type UplinkItem } from '../../../src/protocol/bridge.ts';
 import { bridgeSecret } from '../../../rig/services/processes.ts';
@@ -82,11 +82,11 @@ class Sender {
     const batch = emptyBatch(firstSpool);
     for (const line of this.#random.shuffle([...this.#lines])) {
       if (line.isUnderWay || line.waiting.length === 0 || batch.items.length >= maxItems) continue;
-      const taken = line.waiting.splice(0, this.#random.between(1, 8));
+      const chosen = line.waiting.splice(0, this.#random.between(1, 8));
       line.isUnderWay = true;
-      line.recent = [...line.recent, ...taken].slice(-recentMessages);
-      batch.items.push(...taken.map(({ item }) => item));
-      batch.first.push({ line, taken });
+      line.recent = [...line.recent, ...chosen].slice(-recentMessages);
+      batch.items.push(...chosen.map(({ item }) => item));
+      batch.first.push({ line, chosen });
     }
     batch.items.push(...this.#takeCopies(firstSpool).items);
     return batch;
@@ -122,9 +122,9 @@ class Sender {
     const { data } = uplinkAnswerSchema.parse(await response.json());
     const refused = data.results.find(({ result }) => result !== 'accepted');
     if (refused !== undefined) throw new Error(`the Worker answered ${JSON.stringify(refused)}`);
-    for (const { line, taken } of first) {
+    for (const { line, chosen } of first) {
       line.isUnderWay = false;
-      for (const sent of taken) {
+      for (const sent of chosen) {
         sent.isAnswered = true;
         this.#history.noteAccepted(sent.number);
       }
@@ -132,7 +132,7 @@ class Sender {
   }
 }
 
-type Batch = { spool: number; items: UplinkItem[]; first: { line: Line; taken: Sent[] }[] };
+type Batch = { spool: number; items: UplinkItem[]; first: { line: Line; chosen: Sent[] }[] };
 
 function emptyBatch(spool: number): Batch {
   return { spool, items: [], first: [] };

@@ -1,4 +1,4 @@
-// Two bridges with one session at the broker change places under load: the active one is killed, leaves in order, or is
+// Two bridges with one session at the broker change places under load. The active bridge is killed, leaves in order, or is
 // frozen until the other has taken over. It comes back as a standby and brings what its spool still holds.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { BridgeProcess } from '../../../rig/services/processes.ts';
