@@ -39,7 +39,7 @@ export const commandDevices = Math.max(...variants.map(({ parallel }) => paralle
 export const directCommandDevices = directSides.length;
 
 export async function measureCommands(rig: BenchRig, { rounds, isQuick, say }: BenchOptions): Promise<BenchResult> {
-  const bench = await CommandBench.start(rig);
+  await using bench = await CommandBench.start(rig);
   const measures: Measure[] = [];
   const devices = rig.devices.slice(0, commandDevices);
   const plain = await bench.connect(rig.broker.url, { clientId: 'bench-plain-application' });
@@ -66,38 +66,34 @@ export async function measureCommands(rig: BenchRig, { rounds, isQuick, say }: B
     );
     return timesMs.flat();
   };
-  try {
-    const commandsEach = isQuick ? quickCommands : warmUpCommands;
-    const warmUp = { name: 'warm-up', parallel: commandDevices, commandsEach, hasTargets: false };
-    for (const side of sides) {
-      await run(warmUp, side);
-      await bench.account(`warm-up, ${side}`, plainDevices, commandDevices * commandsEach);
+  const commandsEach = isQuick ? quickCommands : warmUpCommands;
+  const warmUp = { name: 'warm-up', parallel: commandDevices, commandsEach, hasTargets: false };
+  for (const side of sides) {
+    await run(warmUp, side);
+    await bench.account(`warm-up, ${side}`, plainDevices, commandDevices * commandsEach);
+  }
+  for (const { name, parallel, hasTargets, ...full } of variants) {
+    const scaled = { name, parallel, hasTargets, commandsEach: isQuick ? quickCommands : full.commandsEach };
+    const count = parallel * scaled.commandsEach;
+    const times = { latchwork: noTimes(), plain: noTimes() };
+    const ratesPerSecond: number[] = [];
+    for (let round = 0; round < rounds; round += 1) {
+      await takeTurns(sides, round, async (side) => {
+        const startedAtMs = performance.now();
+        const timesMs = await run(scaled, side);
+        if (side === 'latchwork') ratesPerSecond.push((count * 1000) / (performance.now() - startedAtMs));
+        for (const percent of percents) times[side][percent].push(percentile(timesMs, percent));
+        await bench.account(`${name}, ${side}`, plainDevices, count);
+      });
+      const [p50, p99] = percents.map((percent) => times.latchwork[percent].at(-1)?.toFixed(1) ?? '');
+      say(`B3 ${name}, round ${round + 1}: p50 ${p50 ?? ''} ms, p99 ${p99 ?? ''} ms`);
     }
-    for (const { name, parallel, hasTargets, ...full } of variants) {
-      const scaled = { name, parallel, hasTargets, commandsEach: isQuick ? quickCommands : full.commandsEach };
-      const count = parallel * scaled.commandsEach;
-      const times = { latchwork: noTimes(), plain: noTimes() };
-      const ratesPerSecond: number[] = [];
-      for (let round = 0; round < rounds; round += 1) {
-        await takeTurns(sides, round, async (side) => {
-          const startedAtMs = performance.now();
-          const timesMs = await run(scaled, side);
-          if (side === 'latchwork') ratesPerSecond.push((count * 1000) / (performance.now() - startedAtMs));
-          for (const percent of percents) times[side][percent].push(percentile(timesMs, percent));
-          await bench.account(`${name}, ${side}`, plainDevices, count);
-        });
-        const [p50, p99] = percents.map((percent) => times.latchwork[percent].at(-1)?.toFixed(1) ?? '');
-        say(`B3 ${name}, round ${round + 1}: p50 ${p50 ?? ''} ms, p99 ${p99 ?? ''} ms`);
-      }
-      for (const percent of percents) {
-        const target = hasTargets && !isQuick ? { target: targets[percent] } : {};
-        measures.push({ name: `${name}, p${percent}`, unit: 'ms', perRound: times.latchwork[percent], ...target });
-      }
-      measures.push(...measuresOf('broker alone', times.plain));
-      measures.push({ name: '  commands', unit: '/s', perRound: ratesPerSecond });
+    for (const percent of percents) {
+      const target = hasTargets && !isQuick ? { target: targets[percent] } : {};
+      measures.push({ name: `${name}, p${percent}`, unit: 'ms', perRound: times.latchwork[percent], ...target });
     }
-  } finally {
-    await bench.stop();
+    measures.push(...measuresOf('broker alone', times.plain));
+    measures.push({ name: '  commands', unit: '/s', perRound: ratesPerSecond });
   }
   return {
     name: 'B3',
@@ -115,8 +111,8 @@ export async function measureDirectCommands(
   rig: BenchRig,
   { rounds, isQuick, say }: BenchOptions,
 ): Promise<BenchResult> {
-  const bench = await CommandBench.start(rig);
-  const gateway = await GatewayProcess.start(rig.worker.url, { LOG_LEVEL: 'info' });
+  await using bench = await CommandBench.start(rig);
+  await using gateway = await GatewayProcess.start(rig.worker.url, { LOG_LEVEL: 'info' });
   const urlOf = (side: (typeof directSides)[number], deviceId: string): string => {
     if (side === 'bridge') return rig.broker.url;
     if (side === 'gateway') return `mqtt://127.0.0.1:${gateway.port}`;
@@ -132,27 +128,22 @@ export async function measureDirectCommands(
   const devices = new Map<string, { device: Activation; plain: PlainDevice }>();
   const times = { bridge: noTimes(), direct: noTimes(), library: noTimes(), gateway: noTimes() };
   const count = isQuick ? quickCommands : directCommands;
-  try {
-    for (const [index, side] of directSides.entries()) {
-      const device = rig.devices[index];
-      if (device === undefined) throw new Error('too few devices');
-      const { clientId, username, password } = device.mqtt;
-      const open = side === 'direct' ? connectFramed : connectAsync;
-      const client = await bench.connect(urlOf(side, device.deviceId), { clientId, username, password }, open);
-      devices.set(side, { device, plain: await PlainDevice.start(device, client, { isAlsoPlain: false }) });
-    }
-    for (const side of directSides) await run(side, isQuick ? quickCommands : warmUpCommands);
-    for (let round = 0; round < rounds; round += 1) {
-      await takeTurns(directSides, round, async (side) => {
-        const timesMs = await run(side, count);
-        for (const percent of percents) times[side][percent].push(percentile(timesMs, percent));
-      });
-      const shown = directSides.map((side) => `${side} p50 ${times[side][50].at(-1)?.toFixed(1)} ms`);
-      say(`B3e round ${round + 1}: ${shown.join(', ')}`);
-    }
-  } finally {
-    await bench.stop();
-    await gateway.kill('SIGTERM');
+  for (const [index, side] of directSides.entries()) {
+    const device = rig.devices[index];
+    if (device === undefined) throw new Error('too few devices');
+    const { clientId, username, password } = device.mqtt;
+    const open = side === 'direct' ? connectFramed : connectAsync;
+    const client = await bench.connect(urlOf(side, device.deviceId), { clientId, username, password }, open);
+    devices.set(side, { device, plain: await PlainDevice.start(device, client, { isAlsoPlain: false }) });
+  }
+  for (const side of directSides) await run(side, isQuick ? quickCommands : warmUpCommands);
+  for (let round = 0; round < rounds; round += 1) {
+    await takeTurns(directSides, round, async (side) => {
+      const timesMs = await run(side, count);
+      for (const percent of percents) times[side][percent].push(percentile(timesMs, percent));
+    });
+    const shown = directSides.map((side) => `${side} p50 ${times[side][50].at(-1)?.toFixed(1)} ms`);
+    say(`B3e round ${round + 1}: ${shown.join(', ')}`);
   }
   const shares = percents.map((percent): Measure => ({
     name: `direct, p${percent}`,
@@ -250,7 +241,7 @@ class CommandBench {
     if (reports > sent) this.failures.push(`${label}: ${sent} commands sent, ${reports} reports came`);
   }
 
-  async stop(): Promise<void> {
+  async [Symbol.asyncDispose](): Promise<void> {
     for (const part of this.#parts.toReversed()) await part.stop();
     this.#agent.destroy();
   }

@@ -50,17 +50,13 @@ export function directDevicesOf(variant: string | null): number {
 }
 
 export async function measureDirect(rig: BenchRig, options: BenchOptions): Promise<BenchResult> {
-  const bench = await DirectBench.start(rig);
+  await using bench = await DirectBench.start(rig);
   const { result } = bench;
-  try {
-    const isWanted = (name: string): boolean => options.variant === null || options.variant === name;
-    for (const variant of variants) if (isWanted(variant.name)) await bench.measureVariant(variant, options);
-    if (isWanted(others.paced)) await bench.measurePaced(options);
-    if (isWanted(others.pings)) await bench.measurePings(options);
-    if (isWanted(others.memory)) await bench.measureMemory(options);
-  } finally {
-    await bench.stop();
-  }
+  const isWanted = (name: string): boolean => options.variant === null || options.variant === name;
+  for (const variant of variants) if (isWanted(variant.name)) await bench.measureVariant(variant, options);
+  if (isWanted(others.paced)) await bench.measurePaced(options);
+  if (isWanted(others.pings)) await bench.measurePings(options);
+  if (isWanted(others.memory)) await bench.measureMemory(options);
   return result;
 }
 
@@ -94,7 +90,7 @@ class DirectBench {
     return new DirectBench(rig, await rig.startBridge(), gateway);
   }
 
-  async stop(): Promise<void> {
+  async [Symbol.asyncDispose](): Promise<void> {
     await this.#bridge.kill('SIGTERM');
     await this.#gateway.kill('SIGTERM');
   }

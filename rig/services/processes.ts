@@ -73,6 +73,10 @@ export class AwaitedProcess {
     if (!this.hasExited) this.child.kill(signal);
     return this.untilExit();
   }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.kill('SIGTERM');
+  }
 }
 
 export class ServiceProcess extends AwaitedProcess {

@@ -19,37 +19,33 @@ export const localLoad: Scenario = {
   run: async ({ count, say }) => {
     const [seconds, scheduleSeconds, wantedRuns] = [count(180, 8), count(20, 2), count(6, 3)];
     // The same path as the minute's, more often.
-    const run = new LocalRun(await chooseLocalPlace(), { DEMO: 'no', SCHEDULE_SECONDS: String(scheduleSeconds) });
-    try {
-      await run.untilTold(/Try next/);
-      const pids = JSON.stringify(run.parts);
-      const runsBefore = run.logged('worker', 'schedule_ran').length;
-      const owner = await signUp((credentials) => connectApi(run.url, credentials));
-      const { deviceId } = await activate(owner.api, await addProduct(owner), 'LOAD-1');
-      const load = new Load(`${run.url}/api/v1/devices/${deviceId}/status`, owner.token);
-      const startedAtMs = performance.now();
-      const loading = load.start();
-      const scheduled = () => run.logged('worker', 'schedule_ran').slice(runsBefore);
-      const isDone = () => performance.now() - startedAtMs > seconds * 1000 && scheduled().length >= wantedRuns;
-      while (!isDone() && load.msSinceAnswer < noAnswerForMs) {
-        await sleep(lookEveryMs);
-      }
-      const isStuck = load.msSinceAnswer >= noAnswerForMs;
-      const tookSeconds = (performance.now() - startedAtMs) / 1000;
-      load.stop(isStuck);
-      await loading;
-      const failedRuns = scheduled().filter((entry) => 'failure' in entry).length;
-      say(`${Math.round(load.answers / tookSeconds)} answers a second`);
-      const failures: string[] = [];
-      if (isStuck) failures.push(`no answer for ${noAnswerForMs / 1000} s after ${load.answers} answers`);
-      if (load.otherAnswers.size > 0) failures.push(`other answers: ${JSON.stringify([...load.otherAnswers])}`);
-      if (failedRuns > 0) failures.push(`${failedRuns} runs of the schedule failed`);
-      if (JSON.stringify(run.parts) !== pids) failures.push('a part was started again');
-      const facts = [`${load.answers} answers`, `${scheduled().length} runs of the schedule`];
-      return [findOther(`${Math.round(tookSeconds)} s of load`, facts, failures)];
-    } finally {
-      await run.kill('SIGTERM');
+    await using run = new LocalRun(await chooseLocalPlace(), { DEMO: 'no', SCHEDULE_SECONDS: String(scheduleSeconds) });
+    await run.untilTold(/Try next/);
+    const pids = JSON.stringify(run.parts);
+    const runsBefore = run.logged('worker', 'schedule_ran').length;
+    const owner = await signUp((credentials) => connectApi(run.url, credentials));
+    const { deviceId } = await activate(owner.api, await addProduct(owner), 'LOAD-1');
+    const load = new Load(`${run.url}/api/v1/devices/${deviceId}/status`, owner.token);
+    const startedAtMs = performance.now();
+    const loading = load.start();
+    const scheduled = () => run.logged('worker', 'schedule_ran').slice(runsBefore);
+    const isDone = () => performance.now() - startedAtMs > seconds * 1000 && scheduled().length >= wantedRuns;
+    while (!isDone() && load.msSinceAnswer < noAnswerForMs) {
+      await sleep(lookEveryMs);
     }
+    const isStuck = load.msSinceAnswer >= noAnswerForMs;
+    const tookSeconds = (performance.now() - startedAtMs) / 1000;
+    load.stop(isStuck);
+    await loading;
+    const failedRuns = scheduled().filter((entry) => 'failure' in entry).length;
+    say(`${Math.round(load.answers / tookSeconds)} answers a second`);
+    const failures: string[] = [];
+    if (isStuck) failures.push(`no answer for ${noAnswerForMs / 1000} s after ${load.answers} answers`);
+    if (load.otherAnswers.size > 0) failures.push(`other answers: ${JSON.stringify([...load.otherAnswers])}`);
+    if (failedRuns > 0) failures.push(`${failedRuns} runs of the schedule failed`);
+    if (JSON.stringify(run.parts) !== pids) failures.push('a part was started again');
+    const facts = [`${load.answers} answers`, `${scheduled().length} runs of the schedule`];
+    return [findOther(`${Math.round(tookSeconds)} s of load`, facts, failures)];
   },
 };
 
