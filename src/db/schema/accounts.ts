@@ -1,6 +1,7 @@
 // D1 tables of users and of how they sign in. Times are integer milliseconds since the epoch. A changed table needs a migration
 // (`npm run db:generate`), under which the code of one version before still writes: a new column is nullable or has a default,
 // and no statement relies on column order.
+import { sql } from 'drizzle-orm';
 import { index, integer, primaryKey, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core';
 import type { Scope } from '../../domain/access.ts';
 import type { Rotation } from '../../domain/token-rotation.ts';
@@ -18,10 +19,15 @@ export const users = sqliteTable(
     projectId: text('project_id').notNull(),
     createdAt: integer('created_at').notNull(),
     disabledAt: integer('disabled_at'),
+    emailVerifiedAt: integer('email_verified_at'),
   },
   (table) => [
     uniqueIndex('users_folded_username').on(table.foldedUsername),
     uniqueIndex('users_folded_email').on(table.foldedEmail),
+    // Access tokens of an account end with it: each isolate asks who was disabled lately.
+    index('users_disabled')
+      .on(table.disabledAt)
+      .where(sql`${table.disabledAt} is not null`),
   ],
 );
 
@@ -49,6 +55,45 @@ export const passwordResets = sqliteTable(
   ],
 );
 
+/** Links that were mailed to prove an e-mail address. */
+export const emailVerifications = sqliteTable(
+  'email_verifications',
+  {
+    hash: text('hash').primaryKey(),
+    userId: userReference('user_id'),
+    createdAt: integer('created_at').notNull(),
+    expiresAt: integer('expires_at').notNull(),
+  },
+  (table) => [
+    index('email_verifications_user').on(table.userId, table.createdAt),
+    index('email_verifications_expiry').on(table.expiresAt),
+  ],
+);
+
+/** Senders whose invitations and offers a user does not want. */
+export const blockedSenders = sqliteTable(
+  'blocked_senders',
+  { userId: userReference('user_id'), senderId: userReference('sender_id') },
+  (table) => [primaryKey({ columns: [table.userId, table.senderId] })],
+);
+
+/** What concerns the safety of an account, for its user. Kept for 90 days. */
+export const securityEvents = sqliteTable(
+  'security_events',
+  {
+    id: integer('id').primaryKey({ autoIncrement: true }),
+    userId: userReference('user_id'),
+    kind: text('kind').notNull(),
+    clientAddress: text('client_address'),
+    detail: text('detail', { mode: 'json' }).$type<Record<string, string | number>>(),
+    createdAt: integer('created_at').notNull(),
+  },
+  (table) => [
+    index('security_events_user').on(table.userId, table.createdAt),
+    index('security_events_age').on(table.createdAt),
+  ],
+);
+
 export const userLimits = sqliteTable(
   'user_limits',
   { userId: userReference('user_id'), name: text('name').notNull(), value: integer('value').notNull() },
@@ -61,6 +106,10 @@ export const refreshTokens = sqliteTable(
   {
     hash: text('hash').primaryKey(),
     family: text('family').notNull(),
+    /** In access tokens and lists: a digest of `family`, which alone ends nothing. */
+    sessionId: text('session_id'),
+    /** When its user last showed the password, other than at the login. */
+    confirmedAt: integer('confirmed_at'),
     userId: userReference('user_id'),
     createdAt: integer('created_at').notNull(),
     /** Thirty days after the last use: the smallest is the session that was not used for longest. */
@@ -72,6 +121,7 @@ export const refreshTokens = sqliteTable(
   },
   (table) => [
     index('refresh_tokens_family').on(table.family),
+    uniqueIndex('refresh_tokens_session').on(table.sessionId),
     index('refresh_tokens_user').on(table.userId, table.expiresAt),
     index('refresh_tokens_expiry').on(table.expiresAt),
   ],

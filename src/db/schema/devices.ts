@@ -37,6 +37,10 @@ export const devices = sqliteTable(
     membersVersion: integer('members_version').notNull().default(0),
     activatedAt: integer('activated_at'),
     registeredAt: integer('registered_at'),
+    /** Of the network that activated it first. Devices that never logged in are bounded by it. */
+    activationNetwork: text('activation_network'),
+    /** Registered with the serial: without this code nobody claims the device. */
+    claimCodeDigest: text('claim_code_digest'),
     createdAt: integer('created_at').notNull(),
   },
   (table) => [
@@ -48,6 +52,12 @@ export const devices = sqliteTable(
     index('devices_owner_status').on(table.ownerId, table.status, table.createdAt, table.id),
     index('devices_owner_product_status').on(table.ownerId, table.productId, table.status, table.createdAt, table.id),
     index('devices_owner_name').on(table.ownerId, table.searchName),
+    index('devices_never_online')
+      .on(table.activatedAt)
+      .where(sql`${table.lastOnlineAt} is null and ${table.activatedAt} is not null`),
+    index('devices_never_online_network')
+      .on(table.activationNetwork, table.activatedAt)
+      .where(sql`${table.lastOnlineAt} is null and ${table.activationNetwork} is not null`),
     index('devices_owner_serial').on(table.ownerId, sql`${table.deviceSN} collate nocase`),
   ],
 );
@@ -100,6 +110,8 @@ export const deviceInvitations = sqliteTable(
     foldedEmail: text('folded_email').notNull(),
     role: text('role', { enum: memberRoles }).notNull(),
     invitedBy: userReference('invited_by'),
+    /** The API key that made it and with which it ends; null: its user in person. */
+    madeByKey: text('made_by_key'),
     createdAt: integer('created_at').notNull(),
     expiresAt: integer('expires_at').notNull(),
   },
@@ -108,6 +120,10 @@ export const deviceInvitations = sqliteTable(
     index('device_invitations_email').on(table.foldedEmail, table.createdAt, table.id, table.expiresAt),
     index('device_invitations_email_expiry').on(table.foldedEmail, table.expiresAt),
     index('device_invitations_expiry').on(table.expiresAt),
+    index('device_invitations_sender').on(table.invitedBy, table.expiresAt),
+    index('device_invitations_key')
+      .on(table.madeByKey)
+      .where(sql`${table.madeByKey} is not null`),
   ],
 );
 
@@ -148,8 +164,18 @@ export const claimTokens = sqliteTable(
     expiresAt: integer('expires_at').notNull(),
     /** `<product id> <serial>`: it works again for that one alone; null before its first use. */
     usedBy: text('used_by'),
+    /** Claims devices of this product alone, as the API key that made it. */
+    productKey: text('product_key'),
+    madeByKey: text('made_by_key'),
+    /** `<product id> <serial>`: claims this device alone. */
+    boundTo: text('bound_to'),
+    /** Its maker has shown the claim code of `boundTo`. */
+    hasShownCode: integer('has_shown_code', { mode: 'boolean' }),
   },
   (table) => [
+    index('claim_tokens_key')
+      .on(table.madeByKey)
+      .where(sql`${table.madeByKey} is not null`),
     index('claim_tokens_user').on(table.userId, table.expiresAt),
     index('claim_tokens_expiry').on(table.expiresAt),
   ],
