@@ -27,7 +27,9 @@ type TlsOptions = { ca?: Buffer; cert?: Buffer; key?: Buffer; servername?: strin
 const maxPacketBytes = 262_144;
 /** A device may send the messages of so many seconds at once, as it does after it was away. */
 const burstSeconds = 20;
+/** Years of single mistakes, or the last hours of a wrong firmware. */
 const deadLettersMaxBytes = 52_428_800;
+/** Of a message that fails while others are taken: with the back-off of its device about a minute. */
 const maxTries = 10;
 
 const environmentSchema = z.object({
@@ -55,6 +57,7 @@ const environmentSchema = z.object({
   STANDBY_LOGIN_CHECK_SECONDS: wholeNumber(0, 86_400).default(300),
 });
 
+/** @returns a whole configuration or every problem, each with the remedy */
 export function readConfig(environment: NodeJS.ProcessEnv): BridgeConfig | { problems: string[] } {
   const { given, data, problems } = readSettings(environmentSchema, environment, ['BRIDGE_SECRET', 'MQTT_PASSWORD']);
   if (given['MQTT_PASSWORD'] !== undefined && given['MQTT_USERNAME'] === undefined) {
@@ -68,7 +71,7 @@ export function readConfig(environment: NodeJS.ProcessEnv): BridgeConfig | { pro
   }
   const usesTls = Object.keys(given).some((name) => /^MQTT_(CA_FILE|CERT_FILE|KEY_FILE|SERVERNAME)$/.test(name));
   if (usesTls && !/^(mqtts|wss):/.test(given['MQTT_URL'] ?? '')) {
-    problems.push('MQTT_URL must be mqtts:// or wss:// where a CA, certificate or key file or a server name is given');
+    problems.push('MQTT_URL must be mqtts:// or wss:// if a CA, certificate or key file or a server name is given');
   }
   if (tls.ca !== undefined) {
     const certificates = splitCertificates(tls.ca);
@@ -129,7 +132,7 @@ function makeWritableDir(dir: string): void {
 }
 
 /**
- * A secret: brokers that do not bind it to a login hand the session to whoever names it, subscriptions included.
+ * A secret: brokers that do not bind it to a login hand the session to any client that names it, subscriptions included.
  * @throws Error if the file cannot be written, read or used
  */
 export function keptClientId(spoolDir: string): string {

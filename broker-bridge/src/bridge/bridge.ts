@@ -40,6 +40,7 @@ export class Bridge {
   /** Names the session at the broker to the Worker. The client id itself is a secret. */
   readonly #sessionDigest: string;
   #session: { connectionId: string; isPresent: boolean; readUntilMs: number } | null = null;
+  /** Null until the Worker assigns a role. */
   #role: Role | null = null;
   #isStopping = false;
   onStateChange: () => void = () => undefined;

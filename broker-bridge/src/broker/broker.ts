@@ -20,6 +20,7 @@ export type BrokerEvents = {
   onMessage: (connection: MqttConnection, message: IncomingMessage, proceed: () => void) => void;
   onConnectedChange: (isConnected: boolean) => void;
   onRetry: () => void;
+  /** Another client has our session now, or may have been given it while this process was suspended. */
   onTakenOver: () => void;
 };
 
@@ -71,6 +72,7 @@ export class Broker {
     return this.connection !== null && this.connection.unanswered < this.connection.maxUnanswered;
   }
 
+  /** Connects, and reconnects until `stop`. `resumes`: no other bridge was active since this bridge was. */
   start(resumes: boolean): void {
     if (this.#isWanted) return;
     this.#isWanted = true;
@@ -162,7 +164,7 @@ export class Broker {
     this.#unansweredEnds = 0;
     if (isGuess) {
       this.#log.warn('the broker did not answer MQTT 5: with 3.1.1 it keeps commands past their expiry', {
-        remedy: 'the next connection tries MQTT 5 again; set MQTT_PROTOCOL=3.1.1 where the broker has none',
+        remedy: 'the next connection tries MQTT 5 again; set MQTT_PROTOCOL=3.1.1 if the broker has none',
       });
     }
     this.#events.onConnectedChange(true);

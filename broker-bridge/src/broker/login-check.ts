@@ -13,6 +13,7 @@ type Attempt = { state: LoginState; cause: string; refusedCode: number | null };
 type Options = {
   /** 0: never. */
   everyMs: number;
+  /** An account for the check, in place of the bridge's, which may be bound to one client id. Its name is its client id. */
   username: string | undefined;
 };
 
@@ -24,6 +25,7 @@ export class LoginCheck {
   readonly #log: Log;
   state: LoginState = 'unknown';
   #timer: NodeJS.Timeout | undefined;
+  /** Differs after each `stop`, so that the result of an attempt from before is ignored. */
   #run: symbol | undefined;
 
   constructor(config: MqttConfig, options: Options, log: Log) {
@@ -87,15 +89,15 @@ export class LoginCheck {
     const options: IClientOptions = {
       ...connectOptions(this.#config, version),
       ...(username !== undefined && { username }),
-      // Another one each time, so that no two take each other's.
+      // A new id each time, so that no check takes over the session of another check.
       clientId: username ?? `latchwork-bridge-check-${randomBytes(6).toString('hex')}`,
       clean: true,
       manualConnect: false,
     };
-    // They ask for the session to be kept.
+    // The properties ask for the session to be kept.
     delete options.properties;
     const client = mqtt.connect(this.#config.url, options);
-    // What comes after the answer changes nothing.
+    // Errors after the answer change nothing.
     client.on('error', () => undefined);
     const attempt = await new Promise<Attempt>((resolve) => {
       client.once('connect', () => resolve({ state: 'accepted', cause: '', refusedCode: null }));

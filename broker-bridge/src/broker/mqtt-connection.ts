@@ -16,7 +16,7 @@ const protocolVersions = { '5': 5, '3.1.1': 4 } as const;
 export type MqttVersion = keyof typeof protocolVersions;
 export const unacceptableVersionCodes = [0x01, 0x84];
 
-/** `reasonCode` is the broker's, where it refused. */
+/** `reasonCode` is the broker's, if it refused. */
 export type PublishOutcome =
   | { type: 'published'; hasSubscribers: boolean | null; reply?: string }
   | { type: 'not-published'; reason: NotPublishedReason; reasonCode?: number };
@@ -24,7 +24,7 @@ export type PublishOutcome =
 export type WantedReply = { topic: string; containing: string; withinMs: number };
 
 /**
- * `packetId` is 0 for QoS 0, which is not acknowledged. `trueBytes` is how long the payload was where only its head is
+ * `packetId` is 0 for QoS 0, which is not acknowledged. `trueBytes` is how long the payload was if only its head is
  * left, else null.
  */
 export type IncomingMessage = Pick<IPublishPacket, 'topic' | 'dup' | 'retain'> & {
@@ -58,7 +58,7 @@ const refusedSubscription = 0x80;
 const answerTimeoutMs = 10_000;
 const resubscribeAfterMs = 30_000;
 const disconnectTimeoutMs = 1000;
-/** What is kept of a payload that is too large, to tell where it came from. */
+/** The head that is kept of a payload that is too large, for a human to recognise its sender. */
 const cutPayloadBytes = 1024;
 
 /** Handed to the library in place of an acknowledgement: it then reads on without sending one. */
@@ -112,6 +112,7 @@ export class MqttConnection {
     if (this.#acks.length === 1) queueMicrotask(() => this.#writeAcks());
   }
 
+  /** Sends at once or not at all. Resolves when the broker has answered or the connection has ended. */
   async publish(
     topic: string,
     payload: string,
@@ -147,10 +148,12 @@ export class MqttConnection {
     });
   }
 
+  /** `atMs`: when a publish was sent that is still unanswered. */
   cutIfInactiveSince(atMs: number): void {
     if (this.#lastPacketAtMs < atMs) this.cut('the broker does not answer');
   }
 
+  /** Sends DISCONNECT, which keeps the broker session. Resolves when the connection is closed. */
   async end(): Promise<void> {
     if (this.#hasEnded) return;
     this.#end.cause = 'ended by this bridge';
@@ -166,6 +169,7 @@ export class MqttConnection {
     clearTimeout(timer);
   }
 
+  /** Discards what the operating system has not sent yet, if it can: only on plain TCP. */
   cut(cause: string): void {
     this.#end.cause = cause;
     const { stream } = this.#client;

@@ -4,6 +4,7 @@ import { Transform, type TransformCallback } from 'node:stream';
 
 type PacketLimits = {
   isMqtt5: boolean;
+  /** A longer payload is cut. */
   maxPayloadBytes: number;
 };
 
@@ -28,6 +29,7 @@ export class PacketLimit extends Transform {
   readonly #limits: PacketLimits;
   /** Too few bytes to read the start of a packet. */
   #rest = Buffer.alloc(0);
+  /** The rest of the packet under way. */
   #stretches: Stretch[] = [];
 
   constructor(limits: PacketLimits) {
@@ -44,7 +46,7 @@ export class PacketLimit extends Transform {
     }
   }
 
-  /** @throws Error where the packet cannot be one */
+  /** @throws Error if the bytes cannot be MQTT */
   #read(chunk: Buffer): void {
     this.#rest = Buffer.alloc(0);
     let at = 0;
@@ -86,6 +88,7 @@ export function readCutPayload(payload: Buffer): { head: Buffer; trueBytes: numb
   return { head: payload.subarray(sizeBytes), trueBytes: Number(payload.readBigUInt64BE(0)) };
 }
 
+/** Null while too few bytes have come. */
 function readPacketStart(packet: Buffer, { isMqtt5, maxPayloadBytes }: PacketLimits): PacketStart | null {
   const length = readLength(packet, 1);
   if (length === null) {
@@ -122,7 +125,7 @@ function readPacketStart(packet: Buffer, { isMqtt5, maxPayloadBytes }: PacketLim
   };
 }
 
-/** A variable byte integer; null where it does not end. */
+/** A variable byte integer; null if its end has not come, or does not come within four bytes. */
 function readLength(bytes: Buffer, at: number): { value: number; end: number } | null {
   let value = 0;
   for (let index = 0; index < maxLengthBytes; index += 1) {

@@ -1,5 +1,5 @@
-// Publishes that the Worker asks for, commands and announcements: each is published once and before it expires, or reported as not published with the reason.
-// It keeps no command for later.
+// Publishes what the Worker sends, commands and announcements: once and before it expires. Otherwise reports why it is not
+// published. It keeps no command for later.
 import { setTimeout as wait } from 'node:timers/promises';
 import type { BridgeFrame, NotPublishedReason, PublishFrame } from '../../../src/protocol/bridge.ts';
 import type { Broker } from '../broker/broker.ts';
@@ -29,7 +29,7 @@ const maxTopicBytes = 65_535;
 export class Downlink {
   readonly #parts: Parts;
   readonly #commands = new Map<string, Command>();
-  /** What waits because the broker's receive maximum is reached. */
+  /** Commands that wait because the broker's receive maximum is reached. */
   #waiting: Waiting[] = [];
   #role: Role = 'standby';
   #underWay = 0;
@@ -45,6 +45,7 @@ export class Downlink {
     this.refuseWaiting();
   }
 
+  /** Role, broker or the end of this process may have changed: answers the commands that cannot be published now. */
   refuseWaiting(): void {
     this.#waiting = this.#waiting.filter(({ frame }) => !this.#refuse(frame));
   }
@@ -71,6 +72,7 @@ export class Downlink {
     this.#publishWaiting();
   }
 
+  /** Takes no more commands. Resolves when those at the broker are answered, at the latest after `maxMs`. */
   async stop(maxMs: number): Promise<void> {
     this.#isStopped = true;
     this.refuseWaiting();
@@ -87,7 +89,7 @@ export class Downlink {
     }
   }
 
-  /** Reports a command that cannot be published now; false where it can. */
+  /** Reports a command that cannot be published now; false if it can. */
   #refuse(frame: PublishFrame): boolean {
     let reason: NotPublishedReason;
     const { topic } = frame;

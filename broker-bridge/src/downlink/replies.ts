@@ -15,6 +15,7 @@ export class Replies {
     this.#subscribe = subscribe;
   }
 
+  /** Asks the broker once for each topic, and again if it refused. */
   async subscribe(topic: string): Promise<boolean> {
     const granted = this.#subscribed.get(topic) ?? this.#subscribe(topic);
     this.#subscribed.set(topic, granted);

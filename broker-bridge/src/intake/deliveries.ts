@@ -8,8 +8,10 @@ export type Delivery = { session: number; packetId: number; digest: number };
 const packetIds = 65_536;
 
 export class Deliveries {
+  /** By packet id. NaN, which equals nothing, stands for no delivery. */
   readonly #digests = new Float64Array(packetIds).fill(NaN);
   readonly #seqs = new Float64Array(packetIds);
+  /** Counts the broker sessions of this process; 0 is the session that the spool remembers. */
   #session = 0;
 
   /** `spooled`: packet id, digest and `seq` of each, one after the other. */
@@ -30,7 +32,7 @@ export class Deliveries {
     return { session: this.#session, packetId, digest: digestOf(topic, payload) };
   }
 
-  /** The `seq` under which the same delivery was spooled before; null where none is known. */
+  /** The `seq` under which the same delivery was spooled before; null if none was. */
   find({ packetId, digest }: Delivery): number | null {
     return this.#digests[packetId] === digest ? (this.#seqs[packetId] ?? null) : null;
   }

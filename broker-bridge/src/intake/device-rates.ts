@@ -24,7 +24,7 @@ export class DeviceRates {
     this.#absence = { ms: Math.min(ms, maxAbsenceMs), endedAtMs: nowMs };
   }
 
-  /** Whether the device may send another one now; if so, it counts. */
+  /** Whether the device may send a message now; if so, it counts. */
   take(device: string, nowMs: number): boolean {
     if (this.waitMs(device, nowMs) > 0) return false;
     this.#sweep(nowMs);
@@ -33,7 +33,7 @@ export class DeviceRates {
     return true;
   }
 
-  /** How long the device has to wait until it may; 0 where it may now. */
+  /** How long the device has to wait until it may; 0 if it may now. */
   waitMs(device: string, nowMs: number): number {
     const fullInMs = Math.max(0, (this.#fullAtMs.get(device) ?? 0) - nowMs) + this.#intervalMs;
     const { ms, endedAtMs } = this.#absence;

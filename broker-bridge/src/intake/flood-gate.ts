@@ -1,5 +1,5 @@
-// What a device sends beyond its limit: of each topic the latest message is kept, in memory, until the device may send
-// again, so that the last of a burst takes effect. Those before it are dropped and counted, until the Worker has the count.
+// The messages of a device beyond its limit: of each topic the latest is kept in memory until the device may send again, so
+// that the last of a burst takes effect. The earlier ones are dropped and counted, until the Worker has the count.
 import { maxDroppedCounts } from '../../../src/protocol/bridge.ts';
 import type { Metrics } from '../metrics.ts';
 import type { SpooledMessage } from '../spool/spool.ts';
@@ -11,10 +11,11 @@ type DroppedCount = { topic: string; count: number };
 const reportEveryMs = 60_000;
 
 export class FloodGate {
-  /** Is given what was kept, once it may go on. */
+  /** Receives a message that was kept, once its device may send again. */
   onReleased: (message: SpooledMessage) => void = () => undefined;
   readonly #rates: DeviceRates;
   readonly #metrics: Metrics;
+  /** By topic: a topic belongs to one device. */
   readonly #held = new Map<string, Held>();
   readonly #dropped = new Map<string, DroppedCount>();
   readonly #reportedAtMs = new Map<string, number>();
@@ -44,7 +45,7 @@ export class FloodGate {
     return isAdmitted;
   }
 
-  /** Lets go on what is kept, whatever the limit. */
+  /** Releases every kept message, whatever the limit. */
   releaseAll(): void {
     for (const [topic, { message, timer }] of this.#held) {
       clearTimeout(timer);

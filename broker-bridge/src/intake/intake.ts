@@ -12,8 +12,7 @@ type Parts = { spool: Spool; deliveries: Deliveries; metrics: Metrics; floodGate
 export class Intake {
   readonly #parts: Parts;
   /**
-   * An earlier process or another bridge may have read messages from the broker session that this process knows nothing
-   * of. Ends with the first message that the broker sends for the first time: redeliveries come before it.
+   * An earlier process or another bridge may have read messages from the broker session that are unknown here. Ends with the first message that the broker sends for the first time: redeliveries come before it.
    */
   #hasGap = true;
   /** No other bridge had the broker session when this connection began. */
@@ -31,7 +30,7 @@ export class Intake {
     this.#readAtMs = spool.lastReceivedAtMs;
   }
 
-  /** When the broker's session was read last before the present connection; now, where this bridge never read it. */
+  /** When the broker's session was read last before the present connection; now, if this bridge never read it. */
   get readUntilMs(): number {
     return this.#readAtMs === 0 ? Date.now() : this.#readAtMs;
   }
@@ -51,6 +50,7 @@ export class Intake {
     this.#isReading = false;
   }
 
+  /** Another bridge was active and may have read from the broker session. */
   noteOtherBridge(): void {
     this.#hasGap = true;
     this.#isSessionOurs = false;
@@ -76,6 +76,7 @@ export class Intake {
     spool.whenRoomInMemory(proceed);
   }
 
+  /** Takes no more messages and spools those that the flood gate keeps. */
   stop(): void {
     this.#isStopped = true;
     this.#parts.floodGate.releaseAll();

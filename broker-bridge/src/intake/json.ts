@@ -1,7 +1,7 @@
 // The one way to read JSON that came from outside.
 import type { z } from 'zod';
 
-/** undefined where the text is no JSON, or not of that shape. */
+/** undefined if the text is no JSON, or not of that shape. */
 export function readJson<T>(schema: z.ZodType<T>, text: string): T | undefined {
   try {
     return schema.safeParse(JSON.parse(text)).data;

@@ -15,7 +15,7 @@ export type SpoolItem = {
   dup: boolean;
   soleReader: boolean;
   redeliveryOf: number | null;
-  /** How long the payload was where `payload` is only its head; null where it is whole. */
+  /** How long the payload was if `payload` is only its head; null if it is whole. */
   trueBytes: number | null;
 };
 
@@ -129,22 +129,22 @@ export class SpoolDatabase {
     }
   }
 
-  /** @throws Error where the unsent messages belong to a bridge of another name */
+  /** @throws Error if the unsent messages belong to a bridge of another name */
   readState(bridgeId: string): OpenedSpool {
-    const found = this.#database.prepare('SELECT * FROM spool').get();
+    const row = this.#database.prepare('SELECT * FROM spool').get();
     const { depth, bytes } = this.#database
       .prepare(
         `SELECT count(*) AS depth, total(length(topic) + length(payload) + ${itemOverheadBytes}) AS bytes FROM message`,
       )
       .get() as { depth: number; bytes: number };
-    if (found !== undefined && found['bridge_id'] === bridgeId) {
+    const owner = row === undefined ? undefined : String(row['bridge_id']);
+    if (row !== undefined && owner === bridgeId) {
       const deliveries = this.#readDeliveries();
-      const lastReceivedAtMs = Number(found['last_received_at_ms']);
-      const known = { spoolId: String(found['spool_id']), lastSeq: Number(found['last_seq']), lastReceivedAtMs };
-      return { ...known, depth, bytes, deliveries };
+      const lastReceivedAtMs = Number(row['last_received_at_ms']);
+      const { spool_id: spoolId, last_seq: lastSeq } = row;
+      return { spoolId: String(spoolId), lastSeq: Number(lastSeq), lastReceivedAtMs, depth, bytes, deliveries };
     }
-    if (found !== undefined && depth > 0) {
-      const owner = String(found['bridge_id']);
+    if (owner !== undefined && depth > 0) {
       throw new Error(
         `the spool holds ${depth} unsent messages of the bridge ${owner}: start it as BRIDGE_ID=${owner} until they are sent, or choose another SPOOL_DIR`,
       );
@@ -174,7 +174,7 @@ export class SpoolDatabase {
     }
   }
 
-  /** The oldest items after `seq`: at least one where there is one, whatever its size. */
+  /** The oldest items after `seq`: at least one if there is any, whatever its size. */
   read(afterSeq: number, maxItems: number, maxBytes: number): SpoolItem[] {
     const items: SpoolItem[] = [];
     let bytes = 0;
@@ -251,6 +251,7 @@ export class SpoolDatabase {
     }
   }
 
+  /** For a full disk: gives back the space of the log and deletes without adding. Answers the errors. */
   #makeRoom(doneSeqs: Float64Array): unknown[] {
     try {
       this.#database.exec('PRAGMA wal_checkpoint(TRUNCATE)');

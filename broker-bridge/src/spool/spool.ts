@@ -20,7 +20,7 @@ const readAtOnce = { items: 2000, bytes: 4 * 1024 * 1024 };
 const diskRetryMs = 1000;
 /** While messages keep coming they gather this long, because a flush costs the same for many as for one. */
 const gatherMs = 2;
-/** Finished messages are deleted with the next group, or after this time where none comes. */
+/** Finished messages are deleted with the next group, or after this time if none comes. */
 const deleteAfterMs = 200;
 /** Passed over at each start: after a restore, a new message must not get a number that the Worker has seen. */
 const skippedSeqs = 1_000_000;
@@ -62,7 +62,7 @@ export class Spool {
     this.bytes = state.bytes;
   }
 
-  /** @throws Error that says what to do where the database cannot be opened */
+  /** @throws Error that says what to do if the database cannot be opened */
   static async open(options: SpoolOptions): Promise<{ spool: Spool; deliveries: Float64Array }> {
     const { dir, bridgeId, lockWaitMs = 0 } = options;
     const { thread, state } = await SpoolThread.start({ dir, bridgeId, lockWaitMs });
@@ -125,17 +125,9 @@ export class Spool {
 
   /** Messages that were released, in the order of their numbers; resolves when the disk has them. */
   async fetch(seqs: number[]): Promise<SpoolItem[]> {
-    for (;;) {
-      try {
-        const items = await this.#thread.read('readThese', [seqs]);
-        this.#countHandedOut(items, 1);
-        return items;
-      } catch (error) {
-        this.#options.log.error('the spool cannot be read', { alarm: true, cause: describeError(error) });
-        if (this.#isClosed) return [];
-        await wait(diskRetryMs, undefined, { ref: false });
-      }
-    }
+    const items = await this.#readUntilDone(() => this.#thread.read('readThese', [seqs]));
+    this.#countHandedOut(items, 1);
+    return items;
   }
 
   /** The Worker has answered for it, or it lies in the dead letters. */
@@ -252,7 +244,6 @@ export class Spool {
     const last = items.at(-1);
     if (last === undefined) return;
     const released = this.#deliver?.(items) ?? [];
-    // Counted once they are delivered: what a failure kept back would not be read again.
     this.#countHandedOut(items, 1);
     this.#countHandedOut(released, -1);
     this.#unread -= items.length;
@@ -271,18 +262,30 @@ export class Spool {
   }
 
   async #loadFromDisk(): Promise<void> {
-    try {
-      const items = await this.#thread.read('read', [this.#lastHandedOut, readAtOnce.items, readAtOnce.bytes]);
-      if (items.length === 0) throw new Error(`${this.#unread} messages are missing`);
-      this.#handOut(items);
-      this.isUnreadable = false;
-    } catch (error) {
-      this.isUnreadable = true;
-      this.#options.log.error('the spool cannot be read', { alarm: true, cause: describeError(error) });
-      await wait(diskRetryMs, undefined, { ref: false });
-    }
+    const items = await this.#readUntilDone(async () => {
+      const next = await this.#thread.read('read', [this.#lastHandedOut, readAtOnce.items, readAtOnce.bytes]);
+      if (next.length === 0) throw new Error(`${this.#unread} messages are missing`);
+      return next;
+    });
+    this.#handOut(items);
     this.#load = null;
     this.#loadMore();
+  }
+
+  /** Tries again while the disk refuses. Answers nothing if the spool is closed meanwhile. */
+  async #readUntilDone(read: () => Promise<SpoolItem[]>): Promise<SpoolItem[]> {
+    for (;;) {
+      try {
+        const items = await read();
+        this.isUnreadable = false;
+        return items;
+      } catch (error) {
+        this.isUnreadable = true;
+        this.#options.log.error('the spool cannot be read', { alarm: true, cause: describeError(error) });
+        if (this.#isClosed) return [];
+        await wait(diskRetryMs, undefined, { ref: false });
+      }
+    }
   }
 }
 

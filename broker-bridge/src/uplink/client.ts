@@ -5,11 +5,12 @@ import { uplinkAnswerSchema, uplinkPath, type UplinkResult } from '../../../src/
 import { readJson } from '../intake/json.ts';
 import { describeError } from '../../../node-service/log.ts';
 
-/** `status` is 0 where there was no answer; `requestId` is the Worker's, to find the request in its log. */
+/** `status` is 0 if there was no answer; `requestId` is the Worker's, to find the request in its log. */
 export type UplinkOutcome = { status: number; requestId: string | undefined } & (
   | { kind: 'answered'; results: UplinkResult[] }
   | { kind: 'unauthorized' }
   | { kind: 'too-large' | 'invalid'; reason: string }
+  /** The Worker itself failed, with this batch or with everything. */
   | { kind: 'failed'; cause: string }
   | { kind: 'unavailable'; cause: string; retryAfterMs: number }
 );
@@ -87,7 +88,7 @@ function readAnswer({ status, headers }: Response, text: string): UplinkOutcome 
   return { ...answer, kind: 'unavailable', cause, retryAfterMs: readRetryAfterMs(headers.get('retry-after')) };
 }
 
-/** Seconds or a date (RFC 9110 10.2.3); 0 where there is none. */
+/** Seconds or a date (RFC 9110 10.2.3); 0 if there is none. */
 function readRetryAfterMs(header: string | null): number {
   if (header === null) return 0;
   const waitMs = /^\d+$/.test(header) ? Number(header) * 1000 : Date.parse(header) - Date.now();

@@ -1,6 +1,6 @@
-// Messages for the Worker, in order for each device: a device has at most one batch under way, and what was not taken
-// stays at the front of its line. Devices share a batch fairly, and those that were not served lately wait in a queue
-// of their own, with the numbers alone of most of their messages. It knows nothing of HTTP or disks.
+// Messages for the Worker, in order for each device: a device has at most one batch under way, and what was not taken stays
+// at the front of its line. Devices share a batch fairly. Devices that were not served lately wait in a queue of their own:
+// of most of their messages only the numbers are in memory. It knows nothing of HTTP or disks.
 import { BackOff } from '../../../node-service/back-off.ts';
 
 export type Queued = { device: string; receivedAtMs: number; bytes: number; item: { seq: number } };
@@ -10,6 +10,7 @@ export type BatchLimits = { maxItems: number; maxDevices: number; maxBytes: numb
 /** `held`: the Worker did not take the device's last messages. They must not delay the batches of the others. */
 export type QueueName = 'usual' | 'held';
 
+/** The part of a batch that one device takes at most while other devices wait. */
 const maxShare = 0.2;
 
 /** Messages of a held device that stay in memory: a device that hangs for days must leave room for the others. */
@@ -114,7 +115,7 @@ export class DeviceQueue<T extends Queued> {
     const queue = this.#ready[name];
     const shareItems = Math.ceil(maxItems * maxShare);
     const isBusy = ({ items }: Line<T>): boolean => items.length > shareItems;
-    // Where more devices are ready than a batch holds, the next batches have enough of them.
+    // If more devices are ready than a batch holds, the next batches have enough of them.
     const isSpread = queue.devices.size <= maxDevices;
     let busyAllowed = isSpread ? Math.ceil([...queue.devices.values()].filter(isBusy).length / room) : Infinity;
     const devices: [string, Line<T>][] = [];
@@ -146,6 +147,7 @@ export class DeviceQueue<T extends Queued> {
     return batch;
   }
 
+  /** Ends a batch. The items of `unsent` stay; with true, their device backs off first and is `held` from then on. */
   finish(batch: T[], unsent: ReadonlyMap<T, boolean>): void {
     for (const [device, items] of Map.groupBy(batch, (item) => item.device)) {
       const line = this.#lines.get(device);

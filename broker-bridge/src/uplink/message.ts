@@ -11,7 +11,7 @@ export type UplinkMessage = {
   receivedAtMs: number;
   json: string;
   bytes: number;
-  /** Set where it is not to be sent: it goes to the dead letters with this reason. */
+  /** Why it goes to the dead letters and is not sent; null if it is sent. */
   refusal: string | null;
   /** Tries that failed because of this very message, and how many messages the Worker had taken at the last of them. */
   failures: { tries: number; takenBefore: number };
