@@ -71,7 +71,7 @@ export function readSettings<T>(schema: z.ZodType<T>, environment: NodeJS.Proces
   return { given, data, problems };
 }
 
-/** undefined where the setting names no file, or one that cannot be read. */
+/** undefined if the setting names no file, or a file that cannot be read. */
 export function readSettingFile(given: Environment, name: string, problems: string[]): Buffer | undefined {
   const path = given[name];
   if (path === undefined) return undefined;

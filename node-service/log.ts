@@ -4,6 +4,7 @@
 const levels = ['debug', 'info', 'warn', 'error'] as const;
 type LogLevel = (typeof levels)[number];
 type LogFields = Record<string, string | number | boolean | null | undefined>;
+type Line = LogFields & Record<'time' | 'level' | 'message', string>;
 
 export type Log = Record<LogLevel, (message: string, fields?: LogFields) => void>;
 
@@ -28,12 +29,7 @@ export function describeError(error: unknown): string {
   return String(error);
 }
 
-function renderText({
-  time,
-  level,
-  message,
-  ...fields
-}: LogFields & Record<'time' | 'level' | 'message', string>): string {
+function renderText({ time, level, message, ...fields }: Line): string {
   const pairs = Object.entries(fields).map(([name, value]) => ` ${name}=${String(value)}`);
   return `${time.slice(11, 23)} ${level.padEnd(5)} ${message}${pairs.join('')}`;
 }

@@ -1,4 +1,4 @@
-// Metrics for Prometheus, under the prefix of one service. Counters are raised where things happen; gauges are read when
+// Metrics for Prometheus, under the prefix of one service. Counters are raised when things happen; gauges are read when
 // Prometheus asks. No behaviour depends on them.
 import { collectDefaultMetrics, Counter, Gauge, Registry } from 'prom-client';
 

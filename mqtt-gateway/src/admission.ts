@@ -8,6 +8,7 @@ export type Overrun = 'connections' | 'unauthenticated_per_address';
 export type Place = {
   /** The Worker has answered: the connection counts no longer as unauthenticated. */
   authenticate: () => void;
+  /** May be called more than once. */
   leave: () => void;
 };
 
@@ -27,7 +28,7 @@ export class Admission {
   }
 
   /**
-   * A place for a new connection, or the limit that refuses it. Where all places of unauthenticated connections are taken,
+   * A place for a new connection, or the limit that refuses it. If all places of unauthenticated connections are in use,
    * `displace` of the oldest is called, so that many addresses with mute connections keep no device out.
    */
   enter(address: string, displace: () => void): Place | Overrun {

@@ -28,6 +28,7 @@ export function readCertificate(files: CertificateFiles): Certificate {
 export class CurrentCertificate {
   readonly #files: CertificateFiles;
   readonly #log: Log;
+  /** For new connections; open connections keep theirs. */
   current: Certificate;
   #lastProblem: string | undefined;
   #timer: NodeJS.Timeout;
@@ -37,7 +38,7 @@ export class CurrentCertificate {
     this.#files = files;
     this.#log = log;
     this.current = readCertificate(files);
-    // By their contents, not by a watch on the files: those that tools replace are links or renamed into their place.
+    // By contents, because tools replace links or rename files into place: a watch on the files would miss that.
     this.#timer = setInterval(() => this.#look(), lookEveryMs).unref();
   }
 

@@ -14,6 +14,7 @@ import { readCertificate } from './certificate.ts';
 
 export type GatewayConfig = ReturnType<typeof toConfig>;
 
+/** A port; null if the gateway does not listen. */
 const listening = z.union([z.literal('off').transform(() => null), wholeNumber(1, 65_535)], {
   error: 'must be a port from 1 to 65535, or off',
 });
@@ -23,7 +24,7 @@ const fixedLimits = {
   handshakeMs: 10_000,
   /** 1.5 times the longest keep-alive that the service hands out. */
   idleMs: 5_400_000,
-  /** How long a device may take nothing of what waits for it: longer than a lost radio link, shorter than memory lasts. */
+  /** How long a device may leave unread the bytes that wait for it: longer than a lost radio link, shorter than memory lasts. */
   unreadMs: 60_000,
 };
 
@@ -41,6 +42,7 @@ const environmentSchema = z.object({
   DRAIN_SECONDS: wholeNumber(0, 300).default(5),
 });
 
+/** @returns a whole configuration or every problem, each with the remedy */
 export function readConfig(environment: NodeJS.ProcessEnv): GatewayConfig | { problems: string[] } {
   const { given, data, problems } = readSettings(environmentSchema, environment, ['GATEWAY_SECRET']);
   const { TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile, MQTT_TLS_PORT: tlsPort } = given;

@@ -1,10 +1,9 @@
-// What the gateway reads of MQTT: CONNECT, whose user name says which device it is, and the CONNACK that turns it away. Checks
-// no password. What follows CONNECT is carried unread.
-import { connackCodeOf, type ConnectRefusal } from '../../src/domain/direct/answer-codes.ts';
+// What the gateway reads of MQTT: CONNECT, whose user name says which device it is. Checks no password. The bytes after
+// CONNECT are carried unread.
+import type { ConnectRefusal } from '../../src/domain/direct/answer-codes.ts';
 import { parseMessagingName } from '../../src/domain/topics.ts';
 import { maxConnectBytes, readPacket, type ProtocolLevel } from '../../src/protocol/mqtt-codec/client-packets.ts';
 import { PacketReader } from '../../src/protocol/mqtt-codec/packet-reader.ts';
-import { encodeConnack } from '../../src/protocol/mqtt-codec/server-packets.ts';
 
 /** `level` is the version of MQTT in which the device is answered. */
 export type Opening =
@@ -17,6 +16,7 @@ export type Opening =
 export class OpeningReader {
   readonly #reader = new PacketReader();
 
+  /** Undefined while more bytes are needed. */
   push(chunk: Uint8Array): Opening | undefined {
     this.#reader.push(chunk);
     const raw = this.#reader.next(maxConnectBytes);
@@ -33,8 +33,4 @@ export class OpeningReader {
     if (device === undefined) return { kind: 'refused', level, refusal: 'bad_credentials' };
     return { kind: 'connect', level, deviceId: device.deviceId };
   }
-}
-
-export function connackOf(level: ProtocolLevel, refusal: ConnectRefusal): Uint8Array {
-  return encodeConnack(level, connackCodeOf(level, refusal));
 }

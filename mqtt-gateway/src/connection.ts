@@ -3,10 +3,11 @@
 // look at what it carries after CONNECT.
 import type { Socket } from 'node:net';
 import { WebSocket } from 'ws';
-import type { ConnectRefusal } from '../../src/domain/direct/answer-codes.ts';
+import { connackCodeOf, type ConnectRefusal } from '../../src/domain/direct/answer-codes.ts';
 import type { ProtocolLevel } from '../../src/protocol/mqtt-codec/client-packets.ts';
+import { encodeConnack } from '../../src/protocol/mqtt-codec/server-packets.ts';
 import type { Place } from './admission.ts';
-import { connackOf, OpeningReader } from './connect.ts';
+import { OpeningReader } from './connect.ts';
 
 export type EndedBy =
   | 'device'
@@ -30,12 +31,14 @@ export type ConnectionOptions = {
   onDown: (bytes: number) => void;
   /** Why the Worker did not open the WebSocket: its HTTP status, or what broke. */
   onRefused: (reason: number | Error) => void;
+  /** Both sides are closed. */
   onEnd: (by: EndedBy) => void;
 };
 
-/** What may wait for the Worker before the device is read no further, and at what rest it is read again. */
+/** More bytes than this waiting for the Worker pause the device; at `resumeBytes` it is read again. */
 const maxWaitingBytes = 64 * 1024;
 const resumeBytes = 16 * 1024;
+/** For the delivery of what was sent before the end; afterwards the connection is cut. */
 const closeWithinMs = 5_000;
 const pingEveryMs = 30_000;
 
@@ -56,6 +59,7 @@ export class Connection {
   #hasEnded = false;
   #cutTimer: NodeJS.Timeout | undefined;
   #movedAtMs = Date.now();
+  /** Since when the device has taken none of the bytes that wait for it. */
   #unreadSinceMs: number | undefined;
   #pingedAtMs = Date.now();
   #isPongMissing = false;
@@ -81,6 +85,7 @@ export class Connection {
     });
   }
 
+  /** Called every second: one timer serves all connections. */
   look(nowMs: number): void {
     const { idleMs, unreadMs } = this.#options.limits;
     if (nowMs - this.#movedAtMs > idleMs) this.cut('idle');
@@ -95,6 +100,7 @@ export class Connection {
     else this.#closeWorker('drained', 1012);
   }
 
+  /** Ends both sides at once; what is under way may be lost. */
   cut(by: EndedBy): void {
     this.#endedBy ??= by;
     this.#worker?.terminate();
@@ -125,9 +131,12 @@ export class Connection {
     }
   }
 
+  /** Ends the connection before a session has begun, with CONNACK if there is a CONNECT to answer. */
   #turnAway(by: EndedBy, refusal?: ConnectRefusal): void {
     this.#endedBy ??= by;
-    if (refusal !== undefined && this.#device.writable) this.#device.write(connackOf(this.#level, refusal));
+    if (refusal !== undefined && this.#device.writable) {
+      this.#device.write(encodeConnack(this.#level, connackCodeOf(this.#level, refusal)));
+    }
     this.#worker?.terminate();
     this.#closeDevice();
   }
@@ -150,7 +159,7 @@ export class Connection {
     worker.on('message', (data) => this.#takeDown(data as Buffer));
     worker.on('pong', () => (this.#isPongMissing = false));
     worker.on('error', (error) => {
-      // 'close' follows. One that this side ends before it is open says so here, too.
+      // 'close' follows. A WebSocket that this side ends before it is open reports an error, too.
       if (this.#endedBy !== undefined) return;
       this.#options.onRefused(error);
       // An error after the device was answered is no answer to CONNECT.

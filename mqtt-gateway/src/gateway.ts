@@ -21,6 +21,7 @@ type WorkerState = 'unknown' | 'connected' | 'secret_refused' | 'unavailable';
 
 const lookEveryMs = 1_000;
 const maxFrameBytes = 1024 * 1024;
+/** For each kind of message about connections. */
 const logEveryMs = 10_000;
 
 export class Gateway {
@@ -58,7 +59,7 @@ export class Gateway {
     this.#lookTimer = setInterval(() => this.#look(), lookEveryMs);
   }
 
-  /** @throws Error where it cannot listen, or where the certificate cannot be used */
+  /** @throws Error if it cannot listen, or if the certificate cannot be used */
   static async start(config: GatewayConfig, log: Log): Promise<Gateway> {
     const gateway = new Gateway(config, log);
     const { tcpPort, tls, health, host } = config;
@@ -72,6 +73,7 @@ export class Gateway {
     return gateway;
   }
 
+  /** Takes no more connections. Ends the open ones evenly over the time to drain, so that others can take them. */
   async stop(): Promise<void> {
     this.#isLeaving = true;
     for (const server of this.#servers) server.close();
@@ -92,13 +94,13 @@ export class Gateway {
     const server = createServer((socket) => this.#take(listener, socket));
     this.#servers.push(server);
     await listenOn(server, host, port);
-    const { address, port: taken } = server.address() as AddressInfo;
-    this.#log.info('listening', { listener, address, port: taken });
+    const bound = server.address() as AddressInfo;
+    this.#log.info('listening', { listener, address: bound.address, port: bound.port });
   }
 
   #take(listener: Listener, raw: Socket): void {
     const address = readAddress(raw);
-    // Already gone.
+    // The client is gone already.
     if (address === undefined || this.#isLeaving) {
       raw.destroy();
       return;
@@ -174,7 +176,7 @@ export class Gateway {
     for (const connection of this.#connections) connection.look(nowMs);
   }
 
-  /** What a stranger can cause any number of times must not fill a disk. */
+  /** A message that strangers can cause any number of times must not fill a disk. */
   #logRarely(level: 'warn' | 'error', message: string, fields: Parameters<Log['warn']>[1]): void {
     const nowMs = Date.now();
     if (nowMs - (this.#loggedAtMs.get(message) ?? -Infinity) < logEveryMs) return;
@@ -192,7 +194,7 @@ async function listenOn(server: Server | HttpServer, host: string | undefined, p
   }
 }
 
-/** IPv4 as such, also where the listener is for both. */
+/** IPv4 in its own form, also if the listener serves IPv6 too. */
 function readAddress({ remoteAddress }: Socket): string | undefined {
   return remoteAddress?.replace(/^::ffff:(?=\d+\.)/i, '');
 }

@@ -3,6 +3,7 @@ import { runService } from '../../node-service/run-service.ts';
 import { readConfig } from './config.ts';
 import { Gateway } from './gateway.ts';
 
+/** On top of the time to drain. */
 const stopGraceMs = 10_000;
 
 const { log } = await runService(readConfig(process.env), {
