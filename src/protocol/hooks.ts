@@ -18,6 +18,7 @@ export const emqxAuthzSchema = z.object({
   username: nameSchema,
   topic: topicSchema,
   action: z.enum(['publish', 'subscribe']),
+  /** Text from a body template. All but these values count as no: some versions leave the placeholder in. */
   retain: z
     .unknown()
     .optional()
@@ -32,6 +33,7 @@ export const emqxEventSchema = z.discriminatedUnion('event', [
   z.object({
     event: z.literal('client.disconnected'),
     clientid: nameSchema,
+    /** Tells which session ended. Versions that do not know send the template's placeholder, some other text. */
     connected_at: z.union([timeSchema, z.unknown().transform(() => undefined)]).optional(),
     disconnected_at: timeSchema,
     reason: z.string().max(256).default('unknown'),

@@ -18,7 +18,7 @@ import { credentialRefused, refuse, type Outcome, type Refusal } from '../../dom
 import { callDevice } from '../../objects/calls/stubs.ts';
 import type { ServiceContext } from '../../context.ts';
 
-/** `peer` is the network address of the client, where the broker tells it. */
+/** `peer` is the network address of the client, if the broker tells it. */
 export type ConnectRequest = { clientId: string; username: string; password: string; peer?: string | undefined };
 
 /** Some brokers ask again when they deliver a message. */
@@ -45,7 +45,7 @@ export async function decideConnect(
   return outcome.ok ? { ok: true, value: rightsOfDevice(named) } : outcome;
 }
 
-/** Why a name that has logged in may not do this; undefined where it may. Calls nothing: brokers ask once a message. */
+/** Why a name that has logged in may not do this; undefined if it may. Calls nothing: brokers ask once a message. */
 export function refuseTopic(username: string, use: TopicUse | Delivery): Refusal | undefined {
   const rights = rightsOfUser(username) ?? [];
   const isAllowed = use.action === 'receive' ? mayReceive(rights, use.topic) : mayUse(rights, use);

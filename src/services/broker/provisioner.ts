@@ -5,7 +5,7 @@ import type { DeviceIdentity } from '../../domain/topics.ts';
 
 /**
  * Every operation may be repeated after it succeeded, with the same end state.
- * @throws BrokerCallError, or RefusedError where the link to the bridge cannot be called
+ * @throws BrokerCallError, or RefusedError if the link to the bridge cannot be called
  */
 export type BrokerProvisioner = {
   /** Creates or replaces the device's credential, with rights to its own topics only, and enables it. */
@@ -15,6 +15,7 @@ export type BrokerProvisioner = {
   disable: (device: DeviceIdentity) => Promise<void>;
   /** Deletes credential and rights, and ends the device's sessions. */
   delete: (device: DeviceIdentity) => Promise<void>;
+  /** The device may log in again at once. */
   endSessions: (device: DeviceIdentity) => Promise<void>;
 };
 

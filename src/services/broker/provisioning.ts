@@ -1,6 +1,6 @@
 // Pushes devices' credentials to a broker without a login hook. The outbox in D1 records an operation before the request
-// it belongs to is answered; it is delivered at once where the broker is reachable, otherwise every minute. Does nothing
-// where the broker has a login hook (configuration).
+// it belongs to is answered; it is delivered at once if the broker is reachable, otherwise every minute. Does nothing
+// if the broker has a login hook (configuration).
 import { runInBackground } from '../../background.ts';
 import { openText, sealText } from '../../crypto/sealed-text.ts';
 import {
@@ -18,7 +18,7 @@ import { BrokerCallError, type BrokerFailure, type BrokerProvisioner } from './p
 import type { ServiceContext } from '../../context.ts';
 
 export type BrokerOperation =
-  /** Lets the device in, with `password` where it is new; `endsSessions` forces a new login. */
+  /** Lets the device in, with `password` if it is new; `endsSessions` forces a new login. */
   | { kind: 'upsert'; password?: string; endsSessions?: boolean }
   /** Refuses its logins until the next `upsert`. */
   | { kind: 'disable' }

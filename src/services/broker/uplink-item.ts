@@ -2,7 +2,7 @@
 // recognised by hand, because zod cannot compile its checks in a Worker and would take longer than all the rest.
 import { uplinkItemSchema, type UplinkItem } from '../../protocol/bridge.ts';
 
-/** undefined where it does not match the schema. */
+/** undefined if it does not match the schema. */
 export function readItem(raw: unknown): UplinkItem | undefined {
   return isPlain(raw) ? raw : uplinkItemSchema.safeParse(raw).data;
 }

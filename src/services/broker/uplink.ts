@@ -78,7 +78,7 @@ export async function takeBatch(
     results[index] = { seq: message.seq, result: 'retry', reason: 'too_many_devices' };
   }
   const deliveries: RelayDelivery[] = [];
-  // One timer for all: one each costs a fifth of what a call costs.
+  // One timer for all: a timer for each device costs a fifth of a call.
   const deadline = startDeadline(answerWithinMs);
   await Promise.all(
     served.map(async (group) => {
@@ -141,29 +141,28 @@ async function takeFirst(env: Env, spoolId: string, { device, entries }: Group):
     const first = await takeForDevice(env, spoolId, { device, entries: entries.slice(0, 1) });
     return { ...first, results: [...first.results, ...retryAll(entries.slice(1), 'device_failed')] };
   }
-  const { deviceId } = device;
-  try {
-    await callDevice(env, deviceId, 'checkStorage', 'once', (session) => session.checkStorage());
-  } catch (error) {
-    // The call has logged it.
-    if (!(error instanceof RefusedError)) throw error;
-    return { results: retryAll(entries, 'device_failed'), deliveries: [] };
-  }
-  return { results: retryAll(entries, messageFailed), deliveries: [] };
+  const check = callDevice(env, device.deviceId, 'checkStorage', 'once', (session) => session.checkStorage());
+  const reason = (await isServed(check)) ? messageFailed : 'device_failed';
+  return { results: retryAll(entries, reason), deliveries: [] };
 }
 
 /** For the device's owner to see. A count that cannot be told is lost. */
 async function reportDropped(env: Env, { topic, count }: { topic: string; count: number }): Promise<void> {
   const deviceId = parseTopic(topic)?.device.deviceId;
   if (deviceId === undefined) return;
-  try {
-    await callDevice(env, deviceId, 'reportDropped', 'once', (session) =>
-      session.decide({ kind: 'messages_dropped', count }),
-    );
-  } catch (error) {
-    // The call has logged it.
-    if (!(error instanceof RefusedError)) throw error;
-  }
+  const event = { kind: 'messages_dropped', count } as const;
+  await isServed(callDevice(env, deviceId, 'reportDropped', 'once', (session) => session.decide(event)));
+}
+
+/** False if the device cannot be called, which the call has logged. */
+function isServed(call: Promise<unknown>): Promise<boolean> {
+  return call.then(
+    () => true,
+    (error: unknown) => {
+      if (error instanceof RefusedError) return false;
+      throw error;
+    },
+  );
 }
 
 function retryLate({ device: { deviceId }, entries }: Group): Taken {
