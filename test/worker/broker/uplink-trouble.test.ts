@@ -63,7 +63,7 @@ describe('a device whose object hangs', () => {
       return sessionOf(hanging.deviceId).ingest(...call);
     });
     const items = [itemOf(hanging, 'up'), itemOf(prompt, 'down'), itemOf(hanging, 'down')];
-    expect(await take(context, items, 100)).toEqual([
+    expect(await take(context, items, 1_000)).toEqual([
       { seq: items[0]!.seq, result: 'retry', reason: 'device_timeout' },
       { seq: items[1]!.seq, result: 'accepted' },
       { seq: items[2]!.seq, result: 'retry', reason: 'device_timeout' },
@@ -87,7 +87,7 @@ describe('a device whose object hangs', () => {
       return ingested;
     });
     const items = [itemOf(hanging, 'up')];
-    expect((await take(context, items, 100))[0]).toMatchObject({ reason: 'device_timeout' });
+    expect((await take(context, items, 1_000))[0]).toMatchObject({ reason: 'device_timeout' });
     await take(plain(), [...items, itemOf(hanging, 'down')]);
     release(undefined);
     await late.promise;
