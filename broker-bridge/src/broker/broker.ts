@@ -10,8 +10,6 @@ import {
   type ConnectionEvents,
   type IncomingMessage,
   type MqttVersion,
-  type PublishOutcome,
-  type WantedReply,
 } from './mqtt-connection.ts';
 import { SuspensionWatch } from '../../../node-service/suspension.ts';
 
@@ -68,8 +66,9 @@ export class Broker {
     return this.isConnected && !this.#hasRefusedFilters;
   }
 
-  get mayPublishMore(): boolean {
-    return this.connection !== null && this.connection.unanswered < this.connection.maxUnanswered;
+  /** Null while there is none, or while its receive maximum is reached. */
+  get connectionForPublish(): MqttConnection | null {
+    return (this.connection?.unanswered ?? 0) < (this.connection?.maxUnanswered ?? 0) ? this.connection : null;
   }
 
   /** Connects, and reconnects until `stop`. `resumes`: no other bridge was active since this bridge was. */
@@ -103,11 +102,6 @@ export class Broker {
   setWorkerReachable(isReachable: boolean): void {
     this.#isWorkerReachable = isReachable;
     if (isReachable && this.#isAwaitingLink) this.#connectAfter(0);
-  }
-
-  publish(topic: string, payload: string, messageExpirySeconds: number, reply?: WantedReply): Promise<PublishOutcome> {
-    const notSent: PublishOutcome = { type: 'not-published', reason: 'broker_disconnected' };
-    return this.connection?.publish(topic, payload, messageExpirySeconds, reply) ?? Promise.resolve(notSent);
   }
 
   #connectAfter(delayMs: number): void {

@@ -6,7 +6,7 @@ import type { Broker } from '../broker/broker.ts';
 import { runDetached } from '../../../node-service/detached.ts';
 import type { Log } from '../../../node-service/log.ts';
 import type { Metrics } from '../metrics.ts';
-import type { PublishOutcome } from '../broker/mqtt-connection.ts';
+import type { MqttConnection, PublishOutcome } from '../broker/mqtt-connection.ts';
 import type { Role, WorkerLink } from '../bridge/worker-link.ts';
 
 type ResultFrame = Extract<BridgeFrame, { type: 'published' | 'not-published' }>;
@@ -82,10 +82,11 @@ export class Downlink {
   }
 
   #publishWaiting(): void {
-    while (this.#parts.broker.mayPublishMore) {
+    let connection;
+    while ((connection = this.#parts.broker.connectionForPublish) !== null) {
       const next = this.#waiting.shift();
       if (next === undefined) return;
-      if (!this.#refuse(next.frame)) runDetached(this.#publish(next));
+      if (!this.#refuse(next.frame)) runDetached(this.#publish(connection, next));
     }
   }
 
@@ -103,17 +104,17 @@ export class Downlink {
     return true;
   }
 
-  async #publish({ frame, sinceMs }: Waiting): Promise<void> {
+  async #publish(connection: MqttConnection, { frame, sinceMs }: Waiting): Promise<void> {
     const publishedAtMs = Date.now();
     const leftMs = frame.expiresAtMs - this.#parts.link.nowMs();
     // Bytes that are stuck on their way must not reach the broker after the expiry.
     const inactivityMs = Math.min(Math.max(leftMs, minInactivityMs), maxInactivityMs);
-    const timer = setTimeout(() => this.#parts.broker.connection?.cutIfInactiveSince(publishedAtMs), inactivityMs);
+    const timer = setTimeout(() => connection.cutIfInactiveSince(publishedAtMs), inactivityMs);
     this.#underWay += 1;
     const waitedSeconds = (performance.now() - sinceMs) / 1000;
     const expirySeconds = Math.max(1, Math.ceil(frame.messageExpirySeconds - waitedSeconds));
     const reply = frame.reply && { ...frame.reply, withinMs: leftMs };
-    const outcome = await this.#parts.broker.publish(frame.topic, frame.payload, expirySeconds, reply);
+    const outcome = await connection.publish(frame.topic, frame.payload, expirySeconds, reply);
     clearTimeout(timer);
     this.#underWay -= 1;
     this.#finish(frame.id, outcome);

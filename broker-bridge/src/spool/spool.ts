@@ -215,12 +215,9 @@ export class Spool {
     if (isFull === this.isFull) return;
     this.isFull = isFull;
     const fields = { bytes: this.bytes, depth: this.depth };
-    if (!isFull) this.#options.log.info('the spool has room again', fields);
-    else
-      this.#options.log.error('the spool is full: messages wait unacknowledged at the broker', {
-        alarm: true,
-        ...fields,
-      });
+    const { log } = this.#options;
+    if (!isFull) log.info('the spool has room again', fields);
+    else log.error('the spool is full: messages wait unacknowledged at the broker', { alarm: true, ...fields });
   }
 
   #noteCommitted(group: Pending[]): void {
