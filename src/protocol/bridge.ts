@@ -123,7 +123,10 @@ export const linkPing = 'ping';
 export const linkPong = 'pong';
 
 export const bridgeFrameSchema = z.discriminatedUnion('type', [
-  /** First frame. `bridgeId` survives restarts of a bridge, `instanceId` does not. */
+  /**
+   * First frame. `bridgeId` survives restarts of a bridge. `instanceId` does not, because a new process does not know what
+   * the former one has published.
+   */
   z.object({
     type: z.literal('hello'),
     bridgeId: spoolIdSchema,

@@ -95,10 +95,7 @@ export class Bridge {
     this.#link = new WorkerLink({
       workerUrl,
       secret,
-      bridgeId,
-      instanceId: randomUUID(),
-      spoolId: spool.spoolId,
-      sessionDigest: this.#sessionDigest,
+      identity: { bridgeId, instanceId: randomUUID(), spoolId: spool.spoolId, sessionDigest: this.#sessionDigest },
       log,
       readBroker: () => this.#readBroker(),
       onRole: (role, resumes) => this.#setRole(role, resumes),

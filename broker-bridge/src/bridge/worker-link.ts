@@ -18,15 +18,12 @@ import { describeError, type Log } from '../../../node-service/log.ts';
 export type Role = 'active' | 'standby';
 export type BrokerState = { connected: boolean; session?: BrokerSession };
 
+type HelloFrame = Extract<BridgeFrame, { type: 'hello' }>;
+
 type LinkOptions = {
   workerUrl: string;
   secret: string;
-  bridgeId: string;
-  /** New at each start: a new process does not know what the former one has published. */
-  instanceId: string;
-  spoolId: string;
-  /** Digest of the MQTT client id. Other bridges of the system must have the same. */
-  sessionDigest: string;
+  identity: Pick<HelloFrame, 'bridgeId' | 'instanceId' | 'spoolId' | 'sessionDigest'>;
   log: Log;
   readBroker: () => BrokerState;
   /** `resumes`: no other bridge was active since this process was. */
@@ -173,17 +170,9 @@ export class WorkerLink {
     this.#lastFrameAtMs = Date.now();
     this.#pingsUnderWay = [];
     this.#answeredPingAtMs = -Infinity;
-    const { connected, session } = this.#options.readBroker();
-    const hello: BridgeFrame = {
-      type: 'hello',
-      bridgeId: this.#options.bridgeId,
-      instanceId: this.#options.instanceId,
-      spoolId: this.#options.spoolId,
-      sessionDigest: this.#options.sessionDigest,
-      brokerConnected: connected,
-      ...(session === undefined ? {} : { session }),
-    };
-    socket.send(JSON.stringify(hello));
+    const { identity, readBroker } = this.#options;
+    const { connected: brokerConnected, session } = readBroker();
+    socket.send(JSON.stringify({ type: 'hello', ...identity, brokerConnected, session } satisfies HelloFrame));
     this.#ping(socket);
     this.#watchTimer = setInterval(() => this.#watch(socket), watchEveryMs);
   }

@@ -186,7 +186,10 @@ export class Uplink {
     this.#underWay[name] += 1;
     const fillsWindow = this.#underWay.usual >= this.#windowSize && batch.length >= maxBatchItems / 2;
     const sentAtMs = performance.now();
-    const unsent = await this.#deliver(batch);
+    const refused = batch.flatMap((queued) => (queued.refusal === null ? [] : [[queued, queued.refusal] as const]));
+    const kept = await this.#putAside(new Map(refused));
+    const rest = await this.#post(batch.filter(({ refusal }) => refusal === null));
+    const unsent: Unsent = new Map([...kept, ...rest]);
     this.#underWay[name] -= 1;
     if (fillsWindow && unsent.size === 0) {
       this.#windowSize = resizeWindow(this.#windowSize, performance.now() - sentAtMs, this.#parts.roundTripMs());
@@ -195,13 +198,6 @@ export class Uplink {
     this.#queue.finish(batch, unsent);
     this.#checkIdle();
     this.#send();
-  }
-
-  async #deliver(batch: UplinkMessage[]): Promise<Unsent> {
-    const refused = batch.flatMap((queued) => (queued.refusal === null ? [] : [[queued, queued.refusal] as const]));
-    const kept = await this.#putAside(new Map(refused));
-    const rest = await this.#post(batch.filter(({ refusal }) => refusal === null));
-    return new Map([...kept, ...rest]);
   }
 
   async #post(batch: UplinkMessage[]): Promise<Unsent> {
