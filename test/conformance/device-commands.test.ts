@@ -8,6 +8,11 @@ import { dataOf } from '../../rig/clients/api.ts';
 const owner = await signUp();
 const up = { action: 'toggle', position: 'up' } as const;
 
+type Query = { wait?: string; ttl?: string };
+type Toggle = { action: 'toggle'; position: 'up' | 'down' };
+const control = ({ deviceId }: Activation, query: Query = {}, json: Toggle = up) =>
+  dataOf(owner.api.devices[':deviceId'].control.$post({ header: {}, param: { deviceId }, query, json }));
+
 /** As stock firmware: MQTT 3.1.1, clean session, QoS 0. Replies on the report topic where it is told to. */
 async function startDevice(activation: Activation, replies: boolean): Promise<MqttTestClient> {
   const device = await connectDevice(activation);
@@ -31,9 +36,7 @@ describe('a command', () => {
     const activation = await newDevice(owner);
     const params = { deviceId: activation.deviceId };
     const device = await startDevice(activation, true);
-    const receipt = await dataOf(
-      owner.api.devices[':deviceId'].control.$post({ header: {}, param: params, query: { wait: '5' }, json: up }),
-    );
+    const receipt = await control(activation, { wait: '5' });
     expect(receipt).toMatchObject({
       message: 'command_sent',
       state: expect.stringMatching(/acknowledged|confirmed/) as string,
@@ -49,9 +52,7 @@ describe('a command', () => {
   it('that is kept reaches a device that comes back with a clean session, once it subscribed, and no later one', async () => {
     const activation = await newDevice(owner);
     const params = { deviceId: activation.deviceId };
-    const { commandId } = await dataOf(
-      owner.api.devices[':deviceId'].control.$post({ header: {}, param: params, query: { ttl: '60' }, json: up }),
-    );
+    const { commandId } = await control(activation, { ttl: '60' });
     const read = () =>
       dataOf(owner.api.devices[':deviceId'].commands[':commandId'].$get({ param: { ...params, commandId } }));
     expect(await read()).toMatchObject({ kept: true, state: 'waiting' });
@@ -61,28 +62,16 @@ describe('a command', () => {
     await device.leave();
 
     const again = await startDevice(activation, true);
-    const receipt = await dataOf(
-      owner.api.devices[':deviceId'].control.$post({
-        header: {},
-        param: params,
-        query: { wait: '5' },
-        json: { action: 'toggle', position: 'down' },
-      }),
-    );
+    const receipt = await control(activation, { wait: '5' }, { action: 'toggle', position: 'down' });
     expect(commandsHeard(again), 'nothing but what was asked since').toEqual([receipt.commandId]);
     await again.leave();
   });
 
   it('without a ttl to an absent device is not queued: it never switches anything after a reconnect', async () => {
     const activation = await newDevice(owner);
-    const params = { deviceId: activation.deviceId };
-    const missed = await dataOf(
-      owner.api.devices[':deviceId'].control.$post({ header: {}, query: {}, param: params, json: up }),
-    );
+    const missed = await control(activation);
     const device = await startDevice(activation, true);
-    const receipt = await dataOf(
-      owner.api.devices[':deviceId'].control.$post({ header: {}, param: params, query: { wait: '5' }, json: up }),
-    );
+    const receipt = await control(activation, { wait: '5' });
     expect(missed.deviceOnline).toBe(false);
     expect(commandsHeard(device)).toEqual([receipt.commandId]);
     await device.leave();
@@ -90,11 +79,8 @@ describe('a command', () => {
 
   it('that nobody answers says so when the time is up', async () => {
     const activation = await newDevice(owner);
-    const params = { deviceId: activation.deviceId };
     const device = await startDevice(activation, false);
-    const receipt = await dataOf(
-      owner.api.devices[':deviceId'].control.$post({ header: {}, param: params, query: { wait: '1' }, json: up }),
-    );
+    const receipt = await control(activation, { wait: '1' });
     expect(receipt).toMatchObject({ state: 'sent' });
     expect(receipt.elapsedMs).toBeGreaterThanOrEqual(1_000);
     await device.leave();
@@ -112,9 +98,7 @@ describe('new credentials', () => {
     expect(Date.now() - startedAtMs, 'milliseconds until the broker session was over').toBeLessThan(3_000);
     await expect(startDevice(activation, true)).rejects.toThrow();
     const again = await startDevice({ ...activation, mqtt }, true);
-    const receipt = await dataOf(
-      owner.api.devices[':deviceId'].control.$post({ header: {}, param: params, query: { wait: '5' }, json: up }),
-    );
+    const receipt = await control(activation, { wait: '5' });
     expect(receipt.state).toMatch(/acknowledged|confirmed/);
     await again.leave();
   });
