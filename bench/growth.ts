@@ -34,7 +34,7 @@ const paths: Path[] = [
     },
   },
   {
-    name: 'first page of those online',
+    name: 'first page of online devices',
     requests: (_, size) => [page('page=1&status=1', `"total":${Math.floor((size + 2) / 3)}`)],
   },
   {

@@ -18,7 +18,7 @@ export function makeTempDir(name: string): string {
   return mkdtempSync(join(root, `${name}-`));
 }
 
-/** A new folder that becomes the temporary folder of this process and of those that it starts. */
+/** A new folder that becomes the temporary folder of this process and of its child processes. */
 export function makeTempRoot(): string {
   const dir = mkdtempSync(join(tmpdir(), 'latchwork-'));
   process.once('exit', () => rmSync(dir, { recursive: true, force: true, maxRetries: 3 }));

@@ -8,7 +8,7 @@ export type Measure = { name: string; unit: string; perRound: number[]; target?:
 export type BenchResult = {
   name: string;
   title: string;
-  /** How it was measured, for whoever reads the figures later. */
+  /** How the figures were measured, for later readers. */
   settings: string[];
   measures: Measure[];
   /** What must never happen: something lost, doubled, altered or overtaken. */

@@ -1,4 +1,4 @@
-// Medians and percentiles of what was measured. Pure; knows nothing of units.
+// Medians and percentiles of measured values. Pure; knows nothing of units.
 
 /** The nearest-rank percentile; 0 of nothing. */
 export function percentile(values: readonly number[], percent: number): number {

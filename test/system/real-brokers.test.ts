@@ -80,7 +80,7 @@ describe.skipIf(rabbitmqMissing !== null)('RabbitMQ, which asks the service over
   it('keeps devices apart', () => expectSeparateTopics(job('foreign')));
   it('carries reports up and commands down', () => expectReportsAndCommands(job('job')));
 
-  it('keeps sessions from whoever names their client id', () => expectSessionsAreSafe(job('session'), bridge));
+  it('keeps sessions from a login that names their client id', () => expectSessionsAreSafe(job('session'), bridge));
 
   it('lets a connected device go on with what it has used while the Worker is away', async () => {
     const activation = await rig.activate('outage');
@@ -154,7 +154,7 @@ describe.skipIf(dynamicSecurityMissing !== null)('mosquitto, configured by the s
     it('lets in exactly the documented identities', () => expectLogins(job('logins')));
     it('keeps devices apart', () => expectSeparateTopics(job('foreign')));
     it('carries reports up and commands down', () => expectReportsAndCommands(job('job')));
-    it('keeps sessions from whoever names their client id', () => expectSessionsAreSafe(job('session'), bridge));
+    it('keeps sessions from a login that names their client id', () => expectSessionsAreSafe(job('session'), bridge));
   });
 
   describe('and a bridge that comes and goes', () => {

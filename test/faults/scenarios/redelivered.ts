@@ -77,7 +77,7 @@ class Sender {
     }
   }
 
-  /** The next ones of some devices, with copies of what other devices sent among them. */
+  /** The next messages of some devices, with copies of other devices' messages among them. */
   #takeFirst(): Batch {
     const batch = emptyBatch(firstSpool);
     for (const line of this.#random.shuffle([...this.#lines])) {

@@ -20,7 +20,7 @@ function settingsIn(part: string): Record<string, number> {
 }
 
 describe('limits', () => {
-  it('keeps the default of what is not named', () => {
+  it('keeps the default of a limit that is not named', () => {
     expect(readLimits('').apiKeysPerUser).toBe(limitSpecs.apiKeysPerUser.default);
     expect(readLimits(' apiKeysPerUser=3 ,').apiKeysPerUser).toBe(3);
   });

@@ -1,4 +1,4 @@
-// Which lines the log writes: of those without trouble a share and so many a second, of warnings and errors every one.
+// Which lines the log writes: each warning and error, and of other lines a share and so many a second.
 import { readFileSync } from 'node:fs';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { log, sampleInfoLines } from '../../../src/log.ts';
