@@ -52,7 +52,7 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the list of devices'
     await expectNames('Servo switch DOOR-2');
   });
 
-  it('is as it was left by whoever comes back from a device', async () => {
+  it('is as it was left when its user comes back from a device', async () => {
     await openDevice(page, /DOOR-2/);
     await page.getByRole('link', { name: 'All devices' }).click();
     await expectNames('Servo switch DOOR-2');

@@ -28,7 +28,7 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'a list of ten thousa
     await rows.filter({ hasText: 'MANY-' }).first().waitFor();
     const shown = () => page.locator('.window .row').allInnerTexts();
     const first = (await shown()).find((text) => text.includes('MANY-'));
-    // To the end of what has been read, again and again.
+    // Scrolls to the end of the loaded list, again and again.
     const lastIndex = 'Number(document.querySelector(".window .row:last-child").getAttribute("aria-rowindex"))';
     while ((await page.evaluate<number>(lastIndex)) < scrolledThrough) {
       await page.evaluate('scrollTo(0, document.body.scrollHeight)');

@@ -81,7 +81,7 @@ describe('messaging passwords', () => {
     expect(activated(before, 10 * minuteMs, 'newest')).toEqual(['new', 'newest']);
   });
 
-  it('do not end while the device uses them, whoever activates its serial and takes over its session', () => {
+  it('do not end while the device uses them, even if a stranger activates its serial and takes over its session', () => {
     let credentials = logIn(first('own'), 'own', 1);
     // A stranger activates and logs in twice a quarter of an hour, for a day; the device comes back each time.
     for (let minute = 1; minute < 24 * 60; minute += 7) {

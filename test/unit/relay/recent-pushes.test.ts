@@ -1,4 +1,4 @@
-// What a relay shard remembers of what it pushed, so that a batch that a bridge retries is pushed once.
+// The pushes that a relay shard remembers, so that it pushes a retried batch of a bridge once.
 import { expect, it } from 'vitest';
 import { RecentPushes } from '../../../src/objects/relay/recent-pushes.ts';
 

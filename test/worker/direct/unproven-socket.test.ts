@@ -114,7 +114,7 @@ describe('a socket whose CONNECT the Worker reads', () => {
     expect(woken()).toBe(0);
   });
 
-  it('ends with the session, whoever ends it', async () => {
+  it('ends with the session, which the service or the device ends', async () => {
     const device = await provisionDevice();
     const client = await connect(device);
     await replacePassword(device);

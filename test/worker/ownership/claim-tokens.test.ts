@@ -1,4 +1,4 @@
-// Claim tokens (decision: ownership): a device becomes that of whoever made the token it activates with.
+// Claim tokens (decision: ownership): a device activates with a token, whose user becomes the owner.
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { call, type TestUser } from '../rig/clients/client.ts';
 import {

@@ -1,4 +1,5 @@
-// Guest links: an address that sends one command, for whoever has it. Made by the owner; the page; a use, counted by the device.
+// Guest links: an address that sends one command for everybody who has it. How the owner makes it, its page, and how the
+// device counts each use.
 import { runInDurableObject } from 'cloudflare:test';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { limitSpecs } from '../../../src/limits.ts';

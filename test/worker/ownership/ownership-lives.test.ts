@@ -96,7 +96,7 @@ async function mayConnect(device: TestDevice): Promise<boolean> {
 }
 
 describe('a claim', () => {
-  it('ends the session of whoever activated the serial before, and nothing of it reaches the new owner', async () => {
+  it('ends the session of an earlier activation, and none of its messages reach the new owner', async () => {
     const before = await activate();
     const stranger = await DirectClient.connect(before);
     await say(stranger, before, 'former');

@@ -266,7 +266,7 @@ describe('at the same moment', () => {
     }
   });
 
-  it('a transfer and an acceptance make nobody a member of what is somebody else’s', async () => {
+  it('a transfer and an acceptance make nobody a member of a device of another owner', async () => {
     const [one, buyer] = [await activate(), await createUser()];
     const { invitationId } = (await invite(one, friend)).data;
     const path = `/devices/${one.deviceId}/transfer`;

@@ -154,7 +154,7 @@ describe('a snapshot', () => {
     expect(await socket.next()).toEqual(pushOf(device, 'up'));
   });
 
-  it('brings that of all devices, and of what the filter matches alone', async () => {
+  it('brings the state of all devices, limited to topics that the filter matches', async () => {
     const user = await createUser();
     const productKey = `snapshot-${crypto.randomUUID()}`;
     await call('POST', '/products', { token: user.token, body: { productKey, name: 'Switch' } });

@@ -1,4 +1,4 @@
-// What a device's object writes, for the tests of what that costs: no answer shows it. Asserts nothing.
+// Counts the rows that a device's object writes, because no answer shows them. Asserts nothing.
 import { runInDurableObject } from 'cloudflare:test';
 import { vi } from 'vitest';
 import { sessionOf } from './provision.ts';

@@ -1,4 +1,4 @@
-// The outbox of credentials for brokers without a login hook: operations on two devices, and deliveries of what is due.
+// The outbox of credentials for brokers without a login hook: operations on two devices, and deliveries of due entries.
 // Asserts nothing.
 import { env } from 'cloudflare:workers';
 import { vi } from 'vitest';

@@ -68,7 +68,7 @@ const statusIn = async (user: TestUser, deviceId: string) =>
   (await ask(user, 'GET', `/devices/${deviceId}`)).data['status'];
 
 describe('a device whose session was lost', () => {
-  it('is as before for its members, whoever of them asks first, and lets nobody else in', async () => {
+  it('is as before for its members, the first caller included, and lets nobody else in', async () => {
     const { deviceId, mqtt } = await shared();
     await lose(deviceId);
     expect(await ask(friend, 'GET', `/devices/${deviceId}/status`)).toMatchObject({

@@ -15,7 +15,7 @@ const projection = {
   owner: null,
 } as const;
 
-/** D1 as the writer sees it, with a record of what was asked at once. */
+/** D1 as the writer sees it, with a record of the calls that were open at once. */
 class RecordingDatabase {
   readonly batches: number[] = [];
   underWay = 0;
