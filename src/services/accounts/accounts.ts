@@ -30,7 +30,7 @@ export async function registerUser(
   await refuseTaken(database, names);
   const passwordHash = await queue.run(client, () => hashPassword(password));
   const projectId = createId('prj_', 8);
-  const user = { username, email, ...names, passwordHash, projectId, createdAt: Date.now() };
+  const user = { username, email, ...names, passwordHash, projectId, createdAt: Date.now(), emailVerifiedAt: null };
   const userId = await insertUser(database, user);
   if (userId === undefined) {
     await refuseTaken(database, names);

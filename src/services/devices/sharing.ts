@@ -46,6 +46,7 @@ export async function inviteMember(
     foldedEmail,
     role,
     invitedBy: actor.userId,
+    madeByKey: null,
     createdAt,
     expiresAt: createdAt + invitationMs,
   };
