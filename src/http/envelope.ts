@@ -27,13 +27,12 @@ export function responsesOf<T extends z.ZodType>(data: T, ...errors: ErrorMessag
 }
 
 type Envelope<T> = { code: 200; message: 'success'; data: JSONParsed<T> };
+type Answer<T> = Response & TypedResponse<Envelope<T>, 200, 'json'>;
 
 // The type is given because inferring it costs the type check most of its time and declarations cannot hold it.
-export async function answer<T>(
-  c: Context,
-  data: T | Promise<T>,
-): Promise<Response & TypedResponse<Envelope<T>, 200, 'json'>> {
-  return c.json({ code: 200, message: 'success', data: await data }, 200) as never;
+export async function answer<T>(c: Context, data: T | Promise<T>): Promise<Answer<T>> {
+  const response: Response = c.json({ code: 200, message: 'success', data: await data }, 200);
+  return response as Answer<T>;
 }
 
 /** Answers a refusal and logs why. The text, `message: detail`, is cut to 200 bytes (decision: envelope). */

@@ -1,7 +1,8 @@
 // The reference documents, OpenAPI from the routes and AsyncAPI from the message schemas, both made when the Worker is built
 // (dev/build/reference.js) and read from the static files beside it. The pages that show them are in pages.ts.
 import { z } from '@hono/zod-openapi';
-import type { Context } from 'hono';
+import type { Context, TypedResponse } from 'hono';
+import type { JSONValue } from 'hono/utils/types';
 import type { AppEnv } from '../http/app-env.ts';
 import { errorAnswers } from '../http/envelope.ts';
 import { createRouter, routesAbout } from '../http/router.ts';
@@ -53,5 +54,5 @@ function sendDocument(c: Context<AppEnv>, json: string) {
   c.header('Content-Type', 'application/json');
   // It changes with a deployment only and holds nothing confidential.
   c.header('Cache-Control', 'public, max-age=300');
-  return c.body(json, 200) as never;
+  return c.newResponse(json, 200) as Response & TypedResponse<Record<string, JSONValue>, 200, 'json'>;
 }

@@ -30,7 +30,7 @@ export function Devices() {
   /** Nothing to filter. */
   const isBare = useSignal(false);
   useEffect(() => {
-    const query = { page: '1', size: '100' } as never;
+    const query = { page: '1', size: '100' };
     dataOf(session().api.products.$get({ query })).then(
       ({ list }) => (products.value = list.map(({ productKey: key, name }) => [key, name] as const)),
       (error: unknown) => (problem.value = describeError(error)),

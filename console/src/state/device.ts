@@ -125,7 +125,7 @@ export class DeviceView {
     this.#reading = undefined;
     if (this.#isOver()) return;
     const { status, events, properties, commands } = session().api.devices[':deviceId'];
-    const query = { page: '1', size: '30' } as never;
+    const query = { page: '1', size: '30' };
     const [present, eventPage, values, commandPage] = await Promise.all([
       // A device that is back within its grace is not announced again.
       dataOf(status.$get({ param: this.#param })),

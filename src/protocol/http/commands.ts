@@ -21,7 +21,7 @@ export const sentParamsSchema = z
 
 /** Any JSON: `parseControl` reads it and tells the documented errors of a control body apart. */
 export const controlBodySchema = z.unknown().openapi('ControlRequest', {
-  anyOf: z.toJSONSchema(controlFormsSchema).anyOf as never[],
+  anyOf: z.toJSONSchema(controlFormsSchema).anyOf as { type?: 'object' }[],
   example: { action: 'toggle', position: 'up' },
 });
 
