@@ -51,14 +51,22 @@ async function register(): Promise<string> {
   return email;
 }
 
+const arrived = (mails: unknown[], count: number) => vi.waitFor(() => expect(mails).toHaveLength(count));
+
+async function mailedReset() {
+  const mails = catchMails();
+  await ask(await register());
+  await arrived(mails, 1);
+  const text = mails[0]?.text ?? '';
+  return { text, token: /#(pr_\w+)/.exec(text)?.[1] };
+}
+
 describe('a password reset by mail', () => {
   it('sends one mail with a link to the address of the account, good once', async () => {
     const email = await register();
     const mails = catchMails();
     expect((await ask(email.toUpperCase())).status).toBe(200);
-    await vi.waitFor(() => {
-      expect(mails).toHaveLength(1);
-    });
+    await arrived(mails, 1);
     expect(mails[0]).toMatchObject({ from: withMail.MAIL_FROM, to: email });
     const token = /https:\/\/app\.test\/reset#(pr_\w+)/.exec(mails[0]?.text ?? '')?.[1];
     expect(await call('PUT', '/users/password-reset', { body: { token, newPassword: 'short' } })).toMatchObject({
@@ -71,14 +79,8 @@ describe('a password reset by mail', () => {
   });
 
   it('is good for thirty minutes', async () => {
-    const email = await register();
-    const mails = catchMails();
-    await ask(email);
-    await vi.waitFor(() => {
-      expect(mails).toHaveLength(1);
-    });
-    expect(mails[0]?.text).toContain('Within 30 minutes');
-    const token = /#(pr_\w+)/.exec(mails[0]?.text ?? '')?.[1];
+    const { text, token } = await mailedReset();
+    expect(text).toContain('Within 30 minutes');
     const now = vi.spyOn(Date, 'now').mockReturnValue(Date.now() + 1_801_000);
     const answer = await call('PUT', '/users/password-reset', { body: { token, newPassword } });
     expect(answer).toMatchObject({ status: 400, message: 'invalid_request: token: is unknown, used or expired' });
@@ -97,18 +99,14 @@ describe('a password reset by mail', () => {
     const email = await register();
     const mails = catchMails();
     for (let count = 0; count < 5; count += 1) expect((await ask(email)).status).toBe(200);
-    await vi.waitFor(() => {
-      expect(mails).toHaveLength(3);
-    });
+    await arrived(mails, 3);
   });
 
   it('answers the same where the mail service refuses', async () => {
     const email = await register();
     const mails = catchMails(500);
     expect((await ask(email)).status).toBe(200);
-    await vi.waitFor(() => {
-      expect(mails).toHaveLength(1);
-    });
+    await arrived(mails, 1);
   });
 
   it('is not there without a mail service', async () => {
@@ -116,16 +114,10 @@ describe('a password reset by mail', () => {
   });
 
   it('is refused with a token that has expired, or that is none', async () => {
-    const email = await register();
-    const mails = catchMails();
-    await ask(email);
-    await vi.waitFor(() => {
-      expect(mails).toHaveLength(1);
-    });
-    const token = /#(pr_\w+)/.exec(mails[0]?.text ?? '')?.[1];
+    const { token } = await mailedReset();
     await env.DB.prepare('update password_resets set expires_at = 1').run();
-    for (const given of [token, 'pr_nonsense', '']) {
-      const answer = await call('PUT', '/users/password-reset', { body: { token: given, newPassword } });
+    for (const refused of [token, 'pr_nonsense', '']) {
+      const answer = await call('PUT', '/users/password-reset', { body: { token: refused, newPassword } });
       expect(answer).toMatchObject({ status: 400, message: 'invalid_request: token: is unknown, used or expired' });
     }
   });

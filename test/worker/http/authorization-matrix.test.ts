@@ -33,6 +33,7 @@ const actionsOf = (operation: Operation): readonly Action[] => operation['x-acti
 /** What is offered to others is hidden from everybody else, the owner included. */
 const isOffer = (operation: Operation) => actionsOf(operation).includes('answerOffers');
 /** So is a resource of an account whose ids only its user learns. */
+/** Also hidden: what belongs to an account, which only its user may name. */
 const isHidden = (operation: Operation) => isOffer(operation) || actionsOf(operation).includes('manageSessions');
 const takesKeys = ({ security }: Operation) => security?.some((scheme) => 'apiKeySecret' in scheme) === true;
 

@@ -20,6 +20,7 @@ function activate(productKey: string, deviceSN: string, limits = ''): Promise<An
   return callLimited(limits, 'POST', '/devices/activate', { body: { productKey, deviceSN } });
 }
 
+/** The statement that docs/operations.md gives an operator. */
 async function setLimit({ email }: TestUser, name: string, value: number): Promise<void> {
   await env.DB.prepare(
     `INSERT INTO user_limits (user_id, name, value) SELECT id, ?, ? FROM users WHERE folded_email = ?
@@ -130,18 +131,13 @@ describe('new serials of a product within an hour', () => {
     const { productKey } = (await createProduct(owner)).data;
     // By records, which all are of one hour.
     await insertRecords({ ownerId: owner.userId, productKey, count: 3 });
-    await env.DB.prepare(
-      'update product_device_counts set hour = 1e9 where product_id in (select id from products where owner_id = ?)',
-    )
-      .bind(owner.userId)
-      .run();
+    const ofOwner = 'where product_id in (select id from products where owner_id = ?)';
+    const setHour = (hour: number) =>
+      env.DB.prepare(`update product_device_counts set hour = ? ${ofOwner}`).bind(hour, owner.userId).run();
+    await setHour(1e9);
     await env.DB.prepare('delete from devices where owner_id = ?').bind(owner.userId).run();
     expect((await activate(productKey, 'SN-1', limits)).status).toBe(429);
-    await env.DB.prepare(
-      'update product_device_counts set hour = 0 where product_id in (select id from products where owner_id = ?)',
-    )
-      .bind(owner.userId)
-      .run();
+    await setHour(0);
     expect((await activate(productKey, 'SN-1', limits)).status).toBe(200);
   });
 

@@ -103,6 +103,7 @@ describe('a signed-in user', () => {
 
 describe('the rate of a user', () => {
   /** Answers of `count` requests that are sent at once, and how long each was held back. */
+  /** `waitedMs`: how long requests were held back. */
   async function sendAtOnce(count: number, send: () => Promise<Response>) {
     const waits = vi.spyOn(scheduler, 'wait').mockResolvedValue(undefined);
     vi.useFakeTimers({ toFake: ['Date'] });

@@ -64,6 +64,7 @@ async function follow(auth: object, topic: string): Promise<TestSocket> {
 const followAs = (user: TestUser, topic: string) => follow({ action: 'auth', token: user.token }, topic);
 
 /** All frames up to the first that holds the text. */
+/** The frames up to the first that holds `text`, this one included. */
 async function heard(socket: TestSocket, text: string): Promise<unknown[]> {
   const frames: unknown[] = [];
   while (!JSON.stringify(frames.at(-1) ?? null).includes(text)) frames.push(await socket.next());

@@ -21,6 +21,7 @@ const choice: fc.Arbitrary<Choice> = fc.record({
   flag: fc.boolean(),
 });
 
+/** For each counter two statements: its entries, and the rows it counts. Entries of 0 are left out. */
 const counters: Record<string, [counter: string, rows: string]> = {
   'devices of an owner and product': [
     `select product_id || ' ' || owner_id as of, devices, inactive, online, disabled from device_counts where devices > 0`,

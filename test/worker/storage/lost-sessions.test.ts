@@ -48,6 +48,7 @@ async function share(deviceId: string, user: TestUser): Promise<void> {
 }
 
 /** What a restore of the objects to a time before the activation leaves. */
+/** The state after objects are restored to a time before the activation. */
 async function lose(deviceId: string): Promise<void> {
   await runInDurableObject(sessionOf(deviceId), async (_, { storage }) => {
     await storage.deleteAlarm();

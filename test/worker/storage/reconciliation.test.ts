@@ -205,6 +205,7 @@ describe('a session without a record', () => {
   }
 
   /** Only the stored row shows that the answer of D1 has arrived. */
+  /** Only the row shows that the answer of D1 has arrived. */
   async function readCheck(deviceId: string): Promise<{ confirmedAtMs: number; missingSinceMs: number | null }> {
     return runInDurableObject(sessionOf(deviceId), (_, { storage }) => {
       const query = "select json from slice where name = 'administration'";
