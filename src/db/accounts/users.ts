@@ -23,7 +23,7 @@ export async function findUserByName(database: Database, foldedName: string): Pr
 }
 
 /** One statement, so that of two simultaneous registrations one fails. Undefined: a name is taken. */
-export async function insertUser(database: Database, user: Omit<UserRow, 'id' | 'disabledAt' | 'emailVerifiedAt'>) {
+export async function insertUser(database: Database, user: Omit<UserRow, 'id' | 'disabledAt'>) {
   const names = sql`(${user.foldedUsername}, ${user.foldedEmail})`;
   const [row] = await database.all<{ id: number }>(sql`
     ${insertSelect(users, user)}

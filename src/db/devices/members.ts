@@ -10,7 +10,7 @@ import { users } from '../schema/accounts.ts';
 import { deviceInvitations, deviceMembers, devices } from '../schema/devices.ts';
 import { limitOf, type UserLimits } from '../accounts/user-limits.ts';
 
-export type InvitationRow = Omit<typeof deviceInvitations.$inferSelect, 'madeByKey'>;
+export type InvitationRow = typeof deviceInvitations.$inferSelect;
 
 /** Replaces the members, unless D1 has a newer version: writes may finish in any order. */
 export async function writeMembers(
