@@ -58,14 +58,16 @@ export type Actor = {
   userId: number;
   scopes: readonly Scope[] | null;
   productKey: string | null;
+  /** The API key that acts for its user; null: the user in person. */
+  keyId: string | null;
 };
 
-export function actorOf({ userId, scopes: own, productKey }: Actor): Actor {
-  return { userId, scopes: own, productKey };
+export function actorOf({ userId, scopes: own, productKey, keyId }: Actor): Actor {
+  return { userId, scopes: own, productKey, keyId };
 }
 
 export function inPerson(userId: number): Actor {
-  return { userId, scopes: null, productKey: null };
+  return { userId, scopes: null, productKey: null, keyId: null };
 }
 
 export type Ownership = {

@@ -5,7 +5,7 @@ import type { ServiceContext } from '../context.ts';
 
 /** Who asks. An API key acts for its user, except if a route wants the user in person. */
 export type UserCaller = Actor & { kind: 'user'; sessionId: string };
-export type Caller = UserCaller | (Actor & { kind: 'api-key'; keyId: string });
+export type Caller = UserCaller | (Actor & { kind: 'api-key' });
 
 export type AppEnv = {
   Bindings: Env;

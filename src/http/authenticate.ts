@@ -76,5 +76,5 @@ async function readKeyPair(c: Asking): Promise<Outcome<Caller>> {
     return refuse(credentialRefused('api_key', problem));
   }
   const key = await authenticateKey(c.var.context, { keyId, secret, clientAddress: readClientAddress(c) });
-  return key.ok ? { ok: true, value: { kind: 'api-key', ...key.value, keyId } } : key;
+  return key.ok ? { ok: true, value: { kind: 'api-key', ...key.value } } : key;
 }

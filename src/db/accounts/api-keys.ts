@@ -1,10 +1,11 @@
 // Queries on API keys, of whose values only the digests are stored.
-import { and, eq, getTableColumns, isNull, lt, or, sql } from 'drizzle-orm';
+import { and, eq, getTableColumns, isNull, lt, or, sql, type SQL, type SQLWrapper } from 'drizzle-orm';
 import type { PageRequest } from '../../domain/pagination.ts';
 import { runTogether, type Database } from '../client.ts';
 import { insertSelect } from '../insert.ts';
 import { lengthOf, readPageByIndex } from '../pages.ts';
 import { apiKeys, users } from '../schema/accounts.ts';
+import { claimTokens, deviceInvitations } from '../schema/devices.ts';
 import { limitOf, type UserLimits } from './user-limits.ts';
 
 export type ApiKeyRow = typeof apiKeys.$inferSelect;
@@ -57,9 +58,24 @@ export async function listApiKeys(database: Database, userId: number, page: Page
 }
 
 export async function deleteApiKey(database: Database, userId: number, keyId: string): Promise<boolean> {
-  const mine = and(eq(apiKeys.keyId, keyId), eq(apiKeys.userId, userId));
-  const deleted = await database.delete(apiKeys).where(mine).returning({ keyId: apiKeys.keyId });
-  return deleted.length === 1;
+  const mine = sql`key_id = ${keyId} and user_id = ${userId}`;
+  const results = await runTogether<unknown[]>(database, endKeys(mine));
+  return results.at(-1)?.results.length === 1;
+}
+
+/** Statements that delete the keys, last of all, and what they made. Guest links look at their key themselves. */
+export function endKeys(where: SQL): SQL[] {
+  const keys = sql`(select key_id from ${apiKeys} where ${where})`;
+  return [
+    sql`delete from ${claimTokens} where made_by_key in ${keys}`,
+    sql`delete from ${deviceInvitations} where made_by_key in ${keys}`,
+    sql`delete from ${apiKeys} where ${where} returning key_id`,
+  ];
+}
+
+/** A key that an isolate remembers may make something just after its deletion: that counts for nothing. */
+export function hasLivingKey(madeByKey: SQLWrapper): SQL {
+  return sql`(${madeByKey} is null or exists (select 1 from ${apiKeys} where key_id = ${madeByKey}))`;
 }
 
 export async function touchApiKey(database: Database, keyId: string, usedAt: number, staleBefore: number) {

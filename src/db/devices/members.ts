@@ -8,6 +8,7 @@ import { insertSelect, takeExcluded } from '../insert.ts';
 import { countOf, lengthOf, readOpenPage, readPage } from '../pages.ts';
 import { users } from '../schema/accounts.ts';
 import { deviceInvitations, deviceMembers, devices } from '../schema/devices.ts';
+import { hasLivingKey } from '../accounts/api-keys.ts';
 import { limitOf, type UserLimits } from '../accounts/user-limits.ts';
 
 export type InvitationRow = typeof deviceInvitations.$inferSelect;
@@ -123,6 +124,7 @@ export async function findInvitation(
         eq(deviceInvitations.id, id),
         eq(deviceInvitations.foldedEmail, foldedEmail),
         gt(deviceInvitations.expiresAt, nowMs),
+        hasLivingKey(deviceInvitations.madeByKey),
       ),
     )
     .get();

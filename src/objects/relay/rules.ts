@@ -81,7 +81,8 @@ export function identityKey(who: RelayIdentity): string {
 }
 
 export function actorOf({ userId, key }: RelayUser): Actor {
-  return { userId, scopes: key?.scopes ?? null, productKey: key?.productKey ?? null };
+  const { scopes = null, productKey = null, keyId = null } = key ?? {};
+  return { userId, scopes, productKey, keyId };
 }
 
 /** A filter over all devices, as far as the API key reaches. */

@@ -17,7 +17,8 @@ export const apiKeyRoutes = createRouter()
       summary: 'Create an API key',
       description:
         'The value is shown this once. A user has at most 20 keys, or as many as the operator allows. A key may be held to ' +
-        'scopes and to the devices of one product; without them it may do everything that keys may.',
+        'scopes and to the devices of one product; without them it may do everything that keys may. `manage` amounts to ' +
+        'owning the devices: it makes messaging passwords, claims devices and invites users.',
       ...asUser,
       request: { body: jsonBody(schemas.apiKeyBodySchema) },
       responses: responsesOf(schemas.createdApiKeySchema, ...signedInErrors, 'not_found', 'too_many_api_keys'),
@@ -36,6 +37,7 @@ export const apiKeyRoutes = createRouter()
   .openapi(
     route('delete', '/{keyId}', {
       summary: 'Delete an API key',
+      description: 'Its guest links, its claim tokens and its open invitations end with it.',
       ...asUser,
       request: { params: schemas.keyIdParamSchema },
       responses: responsesOf(schemas.deletedApiKeySchema, ...callerErrors, 'not_found'),

@@ -46,7 +46,7 @@ export async function inviteMember(
     foldedEmail,
     role,
     invitedBy: actor.userId,
-    madeByKey: null,
+    madeByKey: actor.keyId,
     createdAt,
     expiresAt: createdAt + invitationMs,
   };

@@ -86,7 +86,7 @@ describe('a caller', () => {
   });
 
   it('with an API key is held to its scopes and its product', () => {
-    const key = { userId: userIdOf.owner, scopes: ['read'], productKey: null } as const;
+    const key = { userId: userIdOf.owner, scopes: ['read'], productKey: null, keyId: null } as const;
     expect(refusalOf(device, key, 'readReports')).toBeUndefined();
     expect(refusalOf(device, key, 'control')).toEqual({ kind: 'key_lacks_right', lacks: 'scope', action: 'control' });
     expect(refusalOf(device, { ...key, productKey: 'switch' }, 'readReports')).toBeUndefined();
@@ -94,7 +94,7 @@ describe('a caller', () => {
   });
 
   it('with a key of all scopes may not do what asks for the user in person', () => {
-    expect(hasScope({ userId: 1, scopes, productKey: null }, 'transfer')).toBe(false);
+    expect(hasScope({ userId: 1, scopes, productKey: null, keyId: null }, 'transfer')).toBe(false);
     expect(hasScope(inPerson(1), 'transfer')).toBe(true);
   });
 });

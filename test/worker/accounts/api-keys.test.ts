@@ -1,7 +1,7 @@
 // API keys: managed by their user in person, accepted on products, devices and the account.
 import { env } from 'cloudflare:workers';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
-import { call, createUser, type TestUser } from '../rig/clients/client.ts';
+import { call, createUser, makeDevice, type TestUser } from '../rig/clients/client.ts';
 
 type Key = { keyId: string; apiKey: string; description: string };
 type ListedKey = { keyId: string; description: string; createdAt: string; lastUsedAt: string | null };
@@ -96,6 +96,47 @@ describe('GET /users/api-keys', () => {
 });
 
 describe('DELETE /users/api-keys/:keyId', () => {
+  it('leaves behind no invitation and no claim token of the key, and those of others', async () => {
+    const [guest, other] = [await createUser(), await createUser()];
+    const { deviceId, productKey } = await makeDevice(user);
+    const key = await createKey();
+    const invite = async ({ email }: TestUser, credentials: object) => {
+      const asked = { ...credentials, body: { email, role: 'operator' } };
+      return (await call<{ invitationId: string }>('POST', `/devices/${deviceId}/members`, asked)).data.invitationId;
+    };
+    const claim = async (credentials: object) =>
+      (await call<{ token: string }>('POST', '/devices/claim-tokens', credentials)).data.token;
+    const invitations = [await invite(guest, { key }), await invite(other, { token: user.token })] as const;
+    const tokens = [await claim({ key }), await claim({ token: user.token })] as const;
+    await env.DB.prepare(
+      'update claim_tokens set made_by_key = ? where made_by_key is null and created_at in (select min(created_at) from claim_tokens where user_id = ?)',
+    )
+      .bind(key.keyId, user.userId)
+      .run();
+    expect(await deleteKey(key.keyId)).toMatchObject({ status: 200 });
+    const acceptAs = ({ token }: TestUser, id: string) => call('POST', `/invitations/${id}/accept`, { token });
+    expect(await acceptAs(guest, invitations[0])).toMatchObject({ status: 404 });
+    expect(await acceptAs(other, invitations[1])).toMatchObject({ status: 200 });
+    const use = (token: string) =>
+      call('POST', `/t/${token}/api/v1/devices/activate`, { body: { productKey, deviceSN: crypto.randomUUID() } });
+    expect(await use(tokens[0])).toMatchObject({ message: 'invalid_claim_token' });
+    expect(await use(tokens[1])).toMatchObject({ status: 200 });
+  });
+
+  it('lets nobody in by an invitation that an isolate made just after the deletion', async () => {
+    const guest = await createUser();
+    const { deviceId } = await makeDevice(user);
+    const key = await createKey();
+    const body = { email: guest.email, role: 'operator' };
+    // The key is still remembered here.
+    await call('GET', '/products', { key });
+    await env.DB.prepare('delete from api_keys where key_id = ?').bind(key.keyId).run();
+    const invited = await call<{ invitationId: string }>('POST', `/devices/${deviceId}/members`, { key, body });
+    expect(invited).toMatchObject({ status: 200 });
+    const path = `/invitations/${invited.data.invitationId}/accept`;
+    expect(await call('POST', path, { token: guest.token })).toMatchObject({ status: 404 });
+  });
+
   it('ends a key that another isolate deleted within a second', async () => {
     const key = await createKey();
     expect((await call('GET', '/products', { key })).status).toBe(200);

@@ -122,7 +122,7 @@ describe('what a device knows of such subscriptions', () => {
     const [ownerId, memberId] = [newUserId(), newUserId()];
     const device = await provisionDevice({ ownerId });
     const session = sessionOf(device.deviceId);
-    const owner = { userId: ownerId, scopes: null, productKey: null };
+    const owner = { userId: ownerId, scopes: null, productKey: null, keyId: null };
     const party = { email: 'member@example.com', address: null };
     const join = () =>
       session.decide({ kind: 'member_joined', userId: memberId, role: 'viewer', invitedBy: ownerId, ...party });

@@ -166,7 +166,7 @@ describe('the reconciliation', () => {
     expect(await reconcile()).toMatchObject({ inactive: 1, failed: 0 });
     await vi.waitFor(async () => expect(await statusIn(friend, deviceId)).toBe('inactive'), { timeout: 15_000 });
     // As the object alone knows it: D1 is not asked.
-    const actor = { userId: friend.userId, scopes: null, productKey: null };
+    const actor = { userId: friend.userId, scopes: null, productKey: null, keyId: null };
     expect(await sessionOf(deviceId).status(actor)).toMatchObject({ ok: true, value: { deviceName: 'Hall' } });
     expect(await reconcile()).toMatchObject({ inactive: 0 });
   });
