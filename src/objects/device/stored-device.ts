@@ -4,6 +4,7 @@
 import { readConfig } from '../../config.ts';
 import { isEqualDigest } from '../../crypto/secrets.ts';
 import type { Actor, DeviceAction } from '../../domain/access.ts';
+import { userKey } from '../../domain/device/commands/commands.ts';
 import { guestKey } from '../../domain/device/commands/guest-links.ts';
 import { ask, decide, type Device } from '../../domain/device/core/decide.ts';
 import type { Effect } from '../../domain/device/core/effects.ts';
@@ -178,7 +179,7 @@ export class StoredDevice {
 }
 
 function idempotencyKeyOf(event: DeviceEvent): string | undefined {
-  if (event.kind === 'command_requested') return event.request.idempotencyKey;
+  if (event.kind === 'command_requested') return userKey(event.actor, event.request);
   if (event.kind !== 'guest_link_used' || event.requestId === undefined) return undefined;
   return guestKey(event.linkId, event.requestId);
 }

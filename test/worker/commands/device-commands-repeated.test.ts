@@ -1,6 +1,8 @@
 // Commands whose answer waits for the device's reply, and requests that a client repeats under an Idempotency-Key.
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { bringUp } from '../rig/clients/bridge.ts';
+import { call, createUser } from '../rig/clients/client.ts';
+import { share } from '../rig/sharing.ts';
 import {
   activateOnline,
   bridge,
@@ -11,12 +13,14 @@ import {
   listOf,
   nextCommand,
   openBridge,
+  owner,
   reply,
   setClock,
   signUpOwner,
   sleep,
   unheard,
   up,
+  type Receipt,
 } from '../rig/commands.ts';
 
 beforeAll(signUpOwner);
@@ -87,6 +91,23 @@ describe('Idempotency-Key', () => {
       expect(message).toMatch(/^invalid_request: Idempotency-Key/);
     }
     expect((await control(device, { position: 'up', action: 'toggle' }, '', withKey('k'))).status, 'same').toBe(200);
+  });
+
+  it('of an operator does not swallow the command of the owner', async () => {
+    const device = await activateOnline();
+    const operator = await createUser();
+    await share(device, operator, 'operator', owner);
+    const path = `/devices/${device.deviceId}/control`;
+    const first = await call<Receipt>('POST', path, { token: operator.token, body: up, headers: withKey('k') });
+    await nextCommand(device);
+    for (const body of [up, up]) {
+      const own = await control(device, body, '', withKey('k'));
+      expect(own).toMatchObject({ status: 200 });
+      expect(own.data.commandId).not.toBe(first.data.commandId);
+    }
+    await nextCommand(device);
+    expect(unheard(device)).toEqual([]);
+    expect((await listOf(device)).total).toBe(2);
   });
 
   it('repeats a failure, too: what was not delivered is not delivered later', async () => {

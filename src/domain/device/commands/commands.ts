@@ -80,7 +80,8 @@ export function acceptRequest(
   decision: Decision,
 ): { state: DeviceState; result: Outcome<AcceptedCommand> } {
   const { request, commandId, number } = input;
-  const { params, ttlSeconds, idempotencyKey: key } = request;
+  const { params, ttlSeconds } = request;
+  const key = 'actor' in input ? userKey(input.actor, request) : request.idempotencyKey;
   const digest = JSON.stringify([Object.entries(params).sort(), ttlSeconds ?? null]);
   const former = state.commands.records.find((record) => record.key === key);
   if (former !== undefined)
@@ -100,6 +101,11 @@ export function acceptRequest(
     records: record === undefined ? state.commands.records : [...state.commands.records, record],
   });
   return { state: publish(next, command, record, decision), result: accept(accepted) };
+}
+
+/** The key of an idempotency record: another user's record is not found by it. */
+export function userKey({ userId }: Actor, { idempotencyKey }: CommandRequest): string | undefined {
+  return idempotencyKey === undefined ? undefined : `${userId}\n${idempotencyKey}`;
 }
 
 export function refuseCommand({ identity, credentials }: DeviceState): Refusal | undefined {
