@@ -51,7 +51,7 @@ export const accountTexts = {
     scopes: {
       read: 'Read: devices, reports, products',
       control: 'Control: send commands',
-      manage: 'Manage: change and delete devices and products',
+      manage: 'Manage: as the owner of devices and products',
     },
     scopeNames: { read: 'read', control: 'control', manage: 'manage' },
     noScope: 'Choose at least one thing that the key may do.',

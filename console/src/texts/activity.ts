@@ -47,6 +47,7 @@ export const activityTexts = {
       outcome_unknown: 'the broker did not confirm it: whether the device did it is not known',
       replaced: 'replaced by a newer command',
       requested: 'on request',
+      revoked: 'its sender may not send commands any more',
     } as Record<string, string>,
   },
   rejected: {

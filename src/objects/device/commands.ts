@@ -10,6 +10,7 @@ import {
 } from '../../domain/device/commands/commands.ts';
 import {
   countUsesLeft,
+  keysOfLinks,
   viewAsGuest,
   type GuestReceipt,
   type GuestUse,
@@ -80,7 +81,15 @@ export class DeviceCommands {
     return value === undefined ? refuse({ kind: 'not_found', what: 'command', id: commandId }) : { ok: true, value };
   }
 
-  viewAsGuest(linkId: string): Outcome<GuestView> {
+  /** Guest links end with the API key that made them. Links of a person read nothing in D1. */
+  async endLinksOfKeys(linkId?: string): Promise<void> {
+    const { present } = this.#device;
+    const keys = typeof present === 'string' ? [] : keysOfLinks(present, linkId);
+    await this.#effects.checkGivers(keys);
+  }
+
+  async viewAsGuest(linkId: string): Promise<Outcome<GuestView>> {
+    await this.endLinksOfKeys(linkId);
     this.#device.checkDirect();
     const { present } = this.#device;
     if (typeof present === 'string') return refuse({ kind: 'not_found', what: 'device' });
@@ -88,6 +97,7 @@ export class DeviceCommands {
   }
 
   async sendAsGuest(use: Omit<GuestUse, 'commandId' | 'number'>, waitSeconds: number): Promise<Outcome<GuestReceipt>> {
+    await this.endLinksOfKeys(use.linkId);
     this.#device.checkDirect();
     const { present } = this.#device;
     if (typeof present === 'string') return refuse({ kind: 'not_found', what: 'device' });

@@ -192,7 +192,10 @@ export class DeviceSession extends DurableObject<Env> {
     return this.#device.ask(actor, 'transfer', (state) => viewOwnership(state, Date.now()));
   }
 
-  listGuestLinks(actor: Actor, page: PageRequest) {
+  async listGuestLinks(actor: Actor, page: PageRequest) {
+    const allowed = this.#device.ask(actor, 'share', () => null);
+    if (!allowed.ok) return allowed;
+    await this.#commands.endLinksOfKeys();
     return this.#device.ask(actor, 'share', (state) => pageOf(viewGuestLinks(state, Date.now()), page));
   }
 

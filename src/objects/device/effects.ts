@@ -4,6 +4,8 @@ import { readConfig } from '../../config.ts';
 import { inBackground, waitable } from './background.ts';
 import { putOutboxEntry } from '../../db/devices/broker-outbox.ts';
 import { openDatabase } from '../../db/client.ts';
+import { findApiKeys } from '../../db/accounts/api-keys.ts';
+import { findUser } from '../../db/accounts/users.ts';
 import { writeMembers } from '../../db/devices/members.ts';
 import { findRecordOf, writeProjections } from '../../db/devices/devices.ts';
 import type { Effect } from '../../domain/device/core/effects.ts';
@@ -25,6 +27,7 @@ type Report = EventOf<
   | 'record_checked'
   | 'members_written'
   | 'subscriptions_ended'
+  | 'giver_checked'
 >;
 
 type Device = { decide: (event: Report) => unknown; readers: () => readonly number[] };
@@ -115,6 +118,9 @@ export class DeviceEffects {
         return waitable(this.#ctx, 'write members', this.#writeMembers(effect));
       case 'end_subscriptions':
         return waitable(this.#ctx, 'end subscriptions', this.#endSubscriptions(effect));
+      case 'check_giver':
+        this.#inBackground('check giver', this.checkGivers([effect]));
+        return;
       case 'notify_waiting':
         for (const lookAgain of this.#waiting.get(effect.commandId) ?? []) lookAgain();
         return;
@@ -197,6 +203,17 @@ export class DeviceEffects {
     const written = writeMembers(this.#database, this.#deviceId, version, members);
     const isWritten = (await this.#orFailed('members not written', written)) !== 'failed';
     this.#device.decide({ kind: 'members_written', version, isWritten });
+  }
+
+  /** @throws if D1 does not answer: then nothing is decided */
+  async checkGivers(givers: readonly { userId: number; keyId: string | null }[]): Promise<void> {
+    const keyIds = givers.flatMap(({ keyId }) => keyId ?? []);
+    const keys = keyIds.length === 0 ? [] : await findApiKeys(this.#database, keyIds);
+    for (const { userId, keyId } of givers) {
+      const isUserValid = async () => (await findUser(this.#database, userId))?.disabledAt === null;
+      const isValid = keyId === null ? await isUserValid() : keys.includes(keyId);
+      this.#device.decide({ kind: 'giver_checked', userId, keyId, isValid });
+    }
   }
 
   async #endSubscriptions({ userId, shard }: EffectOf<'end_subscriptions'>): Promise<void> {

@@ -9,8 +9,8 @@ const stateSchema = z.enum(commandStates).openapi({
     '`accepted`: on its way to the broker. `sent`: the broker has it, or it was written to the session of the directly connected device. `waiting`: kept for a device that is away. ' +
     '`acknowledged`: the device replied. `confirmed`: a report shows the result. `undelivered`: no broker took it, or ' +
     'nobody was subscribed. `expired`: no reply came in time, or the broker did not confirm it; whether the device ' +
-    'carried it out is not known. `failed`: the device replied with an error. `cancelled`: on request, or replaced by a ' +
-    'newer command.',
+    'carried it out is not known. `failed`: the device replied with an error. `cancelled`: on request, replaced by a ' +
+    'newer command, or its sender may send none any more.',
   example: 'acknowledged',
 });
 const stepSchema = z.int().nullable().openapi({ description: 'Milliseconds since the epoch.', example: 1772366400000 });
@@ -42,7 +42,10 @@ export const controlHeadersSchema = z.object({
     .string()
     .regex(/^[\x20-\x7e]{1,64}$/, 'must be 1 to 64 printable characters')
     .optional()
-    .openapi({ description: 'The same key within 24 hours is the same command.', example: 'f3b0c2a4-light-on' }),
+    .openapi({
+      description: 'The same key of the same user within 24 hours is the same command.',
+      example: 'f3b0c2a4-light-on',
+    }),
 });
 
 export const commandReceiptSchema = z

@@ -98,12 +98,12 @@ export class CoreDevice {
     return others[0] ?? { result: 'accepted' as const };
   }
 
-  request(request: Pick<CommandRequest, 'params' | 'ttlSeconds'>) {
+  request(request: Pick<CommandRequest, 'params' | 'ttlSeconds'>, actor = inPerson(ownerId)) {
     const number = this.#lastNumber + 1;
     const commandId = `command-${number}`;
     const outcome = this.run({
       kind: 'command_requested',
-      actor: inPerson(ownerId),
+      actor,
       request: { ...request, waitSeconds: undefined, idempotencyKey: undefined },
       commandId,
       number,

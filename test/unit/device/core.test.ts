@@ -204,6 +204,58 @@ describe('commands that follow each other', () => {
   });
 });
 
+describe('the queued command of an API key', () => {
+  const key = { ...inPerson(1), scopes: ['control'], keyId: 'ak_1' } as const;
+  const toggle = (position: 'up' | 'down') => ({ action: 'toggle', position }) as const;
+  const check = { kind: 'check_giver', userId: 1, keyId: 'ak_1' };
+  const checksOf = ({ effects }: CoreDevice) => effects.filter(({ kind }) => kind === 'check_giver');
+  const publishedBy = ({ effects }: CoreDevice) =>
+    effects.flatMap((effect) => (effect.kind === 'publish_command' ? effect.commandId : []));
+  const tell = (device: CoreDevice, isValid: boolean) =>
+    device.run({ kind: 'giver_checked', userId: 1, keyId: 'ak_1', isValid });
+
+  function queued() {
+    const device = new CoreDevice(startMs);
+    const { commandId } = device.request({ params: toggle('up'), ttlSeconds: 60 }, key);
+    expect(publishedBy(device)).toEqual([commandId]);
+    device.effects.length = 0;
+    device.run({ kind: 'connection_reported', report: { kind: 'connected', sessionStartedAtMs: startMs } });
+    expect(checksOf(device)).toEqual([check]);
+    return { device, commandId };
+  }
+
+  it('is not published while D1 does not answer, asks again by alarm, and expires', () => {
+    const { device, commandId } = queued();
+    device.nowMs += 10_000;
+    device.fireAlarm();
+    expect(checksOf(device)).toEqual([check, check]);
+    device.nowMs += 50_000;
+    device.fireAlarm();
+    tell(device, true);
+    expect(publishedBy(device)).toEqual([]);
+    expect(device.commands()).toMatchObject([{ commandId, state: 'expired' }]);
+  });
+
+  it('is published once for each attempt, however often D1 answers', () => {
+    const { device, commandId } = queued();
+    tell(device, true);
+    tell(device, true);
+    expect(publishedBy(device)).toEqual([commandId]);
+    device.nowMs += 2_000;
+    device.fireAlarm();
+    expect(publishedBy(device)).toEqual([commandId, commandId]);
+    expect(checksOf(device)).toEqual([check]);
+  });
+
+  it('does not undo a newer command that was sent while D1 was asked', () => {
+    const { device, commandId } = queued();
+    const newer = device.request({ params: toggle('down'), ttlSeconds: undefined }).commandId;
+    tell(device, true);
+    expect(publishedBy(device)).toEqual([newer]);
+    expect(device.commands()).toContainEqual(expect.objectContaining({ commandId, reason: 'replaced' }));
+  });
+});
+
 describe('what is worth a row', () => {
   it('is a changed property, and not a report that changes nothing', () => {
     const device = online();

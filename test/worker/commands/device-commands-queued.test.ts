@@ -1,7 +1,10 @@
 // Commands for a device that is away: queued with ?ttl, published when it returns, cancelled.
+import { env } from 'cloudflare:workers';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { topicActions } from '../../../src/protocol/mqtt.ts';
 import { bringUp } from '../rig/clients/bridge.ts';
+import { call, createUser, type CallOptions, type TestUser } from '../rig/clients/client.ts';
+import { share } from '../rig/sharing.ts';
 import {
   activate,
   activateOnline,
@@ -10,8 +13,10 @@ import {
   closeBridge,
   connect,
   control,
+  disconnect,
   nextCommand,
   openBridge,
+  owner,
   read,
   reply,
   report,
@@ -22,7 +27,10 @@ import {
   unheard,
   up,
   type Device,
+  type Receipt,
 } from '../rig/commands.ts';
+
+type Key = { keyId: string; apiKey: string };
 
 const { propertySet, status } = topicActions;
 
@@ -56,6 +64,79 @@ describe('?ttl', () => {
     const again = await bridge.nextFor(device, propertySet);
     expect(again.body).toMatchObject({ id: commandId });
     expect(again.messageExpirySeconds).toBeLessThanOrEqual(3);
+  });
+});
+
+describe('the queued command of a user or API key that may send none any more', () => {
+  const body = { scopes: ['control'] };
+  const makeKey = async () => (await call<Key>('POST', '/users/api-keys', { token: owner.token, body })).data;
+  const remove = ({ deviceId }: Device, { userId }: TestUser) =>
+    call('DELETE', `/devices/${deviceId}/members/${userId}`, { token: owner.token });
+  const disable = ({ userId }: TestUser) =>
+    env.DB.prepare('update users set disabled_at = 1 where id = ?').bind(userId).run();
+
+  async function queue(device: Device, options: CallOptions) {
+    const sent = await call<Receipt>('POST', `/devices/${device.deviceId}/control?ttl=60`, { ...options, body: up });
+    await nextCommand(device);
+    return sent.data.commandId;
+  }
+
+  async function expectNotPublished(device: Device, commandId: string) {
+    await sleep(device);
+    await connect(device);
+    await expect.poll(() => read(device, commandId)).toMatchObject({ state: 'cancelled', reason: 'revoked' });
+    await ring(device);
+    expect(unheard(device)).toEqual([]);
+  }
+
+  it.each<[string, (device: Device, operator: TestUser) => Promise<unknown>]>([
+    ['removed', remove],
+    [
+      'made a viewer',
+      ({ deviceId }, { userId }) =>
+        call('PATCH', `/devices/${deviceId}/members/${userId}`, { token: owner.token, body: { role: 'viewer' } }),
+    ],
+    ['invited anew as a viewer', (device, operator) => share(device, operator, 'viewer', owner)],
+  ])('is cancelled at once when an operator is %s', async (_, end) => {
+    const device = await activate();
+    const operator = await createUser();
+    await share(device, operator, 'operator', owner);
+    const commandId = await queue(device, operator);
+    await end(device, operator);
+    expect(await read(device, commandId)).toMatchObject({ state: 'cancelled', reason: 'revoked' });
+    await expectNotPublished(device, commandId);
+  });
+
+  it('is not carried out after the account of an operator was disabled', async () => {
+    const device = await activate();
+    const operator = await createUser();
+    await share(device, operator, 'operator', owner);
+    const commandId = await queue(device, operator);
+    await disable(operator);
+    await expectNotPublished(device, commandId);
+  });
+
+  it('is not carried out after the API key was deleted', async () => {
+    const device = await activate();
+    const key = await makeKey();
+    const commandId = await queue(device, { key });
+    await call('DELETE', `/users/api-keys/${key.keyId}`, { token: owner.token });
+    await expectNotPublished(device, commandId);
+  });
+
+  it('stays queued when another operator is removed, and is carried out for a valid key and operator', async () => {
+    const device = await activate();
+    const [operator, other] = [await createUser(), await createUser()];
+    for (const user of [operator, other]) await share(device, user, 'operator', owner);
+    for (const sender of [{ token: operator.token }, { key: await makeKey() }]) {
+      const commandId = await queue(device, sender);
+      await remove(device, other);
+      await sleep(device);
+      await connect(device);
+      expect(await nextCommand(device)).toMatchObject({ id: commandId });
+      await bringUp(device, reply(commandId, 200));
+      await disconnect(device);
+    }
   });
 });
 

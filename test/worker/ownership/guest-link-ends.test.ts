@@ -85,6 +85,27 @@ describe('a guest link ends', () => {
     await expectEnd('This link does not work any more.');
   });
 
+  it('when the API key that made it is deleted: it does not move the device', async () => {
+    const key = (await call<{ keyId: string; apiKey: string }>('POST', '/users/api-keys', { ...owner, body: {} })).data;
+    const stays = link;
+    link = await makeOpen(device, {}, { key });
+    await sleep(device);
+    expect(await press(device, link.url)).toMatchObject({ status: 200 });
+    await call('DELETE', `/users/api-keys/${key.keyId}`, { token: owner.token });
+    await expectEnd('This link does not work any more.');
+    expect(await listOf(device)).toMatchObject([{ linkId: link.linkId, state: 'ended' }, { state: 'open' }]);
+    await sleep(device);
+    await expectEnd('This link does not work any more.');
+    expect(await press(device, stays.url)).toMatchObject({ status: 200 });
+  });
+
+  it('in the list as well when its API key is deleted and nobody uses it', async () => {
+    const key = (await call<{ keyId: string; apiKey: string }>('POST', '/users/api-keys', { ...owner, body: {} })).data;
+    await makeOpen(device, {}, { key });
+    await call('DELETE', `/users/api-keys/${key.keyId}`, { token: owner.token });
+    expect(await listOf(device)).toMatchObject([{ state: 'ended' }, { state: 'open' }]);
+  });
+
   it('when the device is deleted', async () => {
     await call('DELETE', `/devices/${device.deviceId}`, { token: owner.token });
     await expectEnd('This link does not work any more.');

@@ -54,6 +54,22 @@ describe('making a guest link', () => {
     expect(JSON.stringify(listed)).not.toContain(data.url.slice(-26));
   });
 
+  it('is not done with an API key that may manage and not control, nor the other way round', async () => {
+    const device = await activateOnline();
+    for (const [scopes, code] of [
+      [['manage'], 403],
+      [['control'], 403],
+      [['control', 'manage'], 200],
+    ] as const) {
+      const made = await call<{ keyId: string; apiKey: string }>('POST', '/users/api-keys', {
+        token: owner.token,
+        body: { scopes },
+      });
+      expect([scopes, (await make(device, {}, { key: made.data })).code]).toEqual([scopes, code]);
+    }
+    expect(await listOf(device)).toHaveLength(1);
+  });
+
   it('keeps nothing of which the address could be made', async () => {
     const device = await activate();
     const { url } = await makeOpen(device);

@@ -1,7 +1,7 @@
 // Guest links of the owner's devices, and visitors of their pages. Asserts nothing.
 import { exports } from 'cloudflare:workers';
 import { bringUp } from './clients/bridge.ts';
-import { call } from './clients/client.ts';
+import { call, type CallOptions } from './clients/client.ts';
 import { nextCommand, owner, reply, type Device } from './commands.ts';
 
 export type Link = {
@@ -19,9 +19,9 @@ export const trigger = { action: 'trigger' };
 export const inMs = (ms: number) => new Date(Date.now() + ms).toISOString();
 
 const pathOf = ({ deviceId }: Device) => `/devices/${deviceId}/guest-links`;
-export const make = (device: Device, body: object = {}) =>
+export const make = (device: Device, body: object = {}, credentials: CallOptions = { token: owner.token }) =>
   call<Link>('POST', pathOf(device), {
-    token: owner.token,
+    ...credentials,
     body: { command: trigger, expiresAt: inMs(dayMs), ...body },
     headers: { 'CF-Connecting-IP': '198.51.100.1' },
   });
@@ -34,8 +34,8 @@ export const eventsOf = async ({ deviceId }: Device) => {
   return data.list.filter(({ status }) => status === 'guest_link');
 };
 
-export async function makeOpen(device: Device, body: object = {}): Promise<Link> {
-  const { code, message, data } = await make(device, body);
+export async function makeOpen(device: Device, body: object = {}, credentials?: CallOptions): Promise<Link> {
+  const { code, message, data } = await make(device, body, credentials);
   if (code !== 200) throw new Error(`not made: ${message}`);
   return data;
 }

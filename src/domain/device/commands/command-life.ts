@@ -4,7 +4,8 @@ import type { CommandState } from '../../../protocol/vocabulary.ts';
 import type { ControlParams } from '../../control-command.ts';
 import type { Json } from '../../json.ts';
 
-type CommandGiver = { userId: number; withKey: boolean };
+/** `keyId`: of the API key. Absent in commands of older versions. */
+export type CommandGiver = { userId: number; withKey: boolean; keyId?: string };
 
 export type Command = {
   commandId: string;
@@ -27,7 +28,10 @@ export type Command = {
   replyCode: number | null;
   confirmedAtMs: number | null;
   undeliveredBecause: 'broker_unavailable' | 'no_subscriber' | 'outcome_unknown' | null;
-  cancelledBecause: 'requested' | 'replaced' | null;
+  /** `revoked`: its giver may send no commands any more. */
+  cancelledBecause: 'requested' | 'replaced' | 'revoked' | null;
+  /** When D1 last said that account and API key of its giver are valid. */
+  giverCheckedAtMs?: number;
   /** Publications left for this return of the device, and when the next is due. */
   attemptsLeft: number;
   attemptAtMs: number | null;
@@ -41,6 +45,9 @@ const attemptsPerReturn = 2;
 /** A device subscribes a moment after its session began and does not receive what was published in between. */
 const secondAttemptAfterMs = 2_000;
 const brokerRetryAfterMs = 10_000;
+const giverRetryAfterMs = 10_000;
+/** Longer than until the second attempt, which then needs no check of its own. */
+const giverValidMs = 3_000;
 
 /** It names a target, so that repeating it changes nothing. Every other command is momentary. */
 export function isIdempotent(params: ControlParams): boolean {
@@ -127,7 +134,7 @@ export function markShown(
   return { ...command, confirmedAtMs: nowMs, attemptAtMs: null, isAwaitingDevice: false };
 }
 
-export function markCancelled(command: Command, cancelledBecause: 'requested' | 'replaced'): Command {
+export function markCancelled(command: Command, cancelledBecause: NonNullable<Command['cancelledBecause']>): Command {
   return { ...command, cancelledBecause, attemptAtMs: null };
 }
 
@@ -137,6 +144,19 @@ export function markReturned(command: Command, nowMs: number): Command {
   const isUnderWay = untilNextMs > 0 && untilNextMs <= secondAttemptAfterMs;
   if (isUnderWay || !isPending(command, nowMs)) return command;
   return { ...command, attemptsLeft: attemptsPerReturn, attemptAtMs: nowMs };
+}
+
+/** D1 is asked about the giver. Without an answer it is asked again later. */
+export function markCheckPending(command: Command, nowMs: number): Command {
+  return { ...command, attemptAtMs: nowMs + giverRetryAfterMs };
+}
+
+export function markGiverValid(command: Command, nowMs: number): Command {
+  return { ...command, giverCheckedAtMs: nowMs, attemptAtMs: command.attemptAtMs === null ? null : nowMs };
+}
+
+export function hasValidGiver({ giverCheckedAtMs }: Command, nowMs: number): boolean {
+  return giverCheckedAtMs !== undefined && nowMs < giverCheckedAtMs + giverValidMs;
 }
 
 /** Queued, and neither answered nor ended: it may still have to be published. */

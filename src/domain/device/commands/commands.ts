@@ -15,18 +15,22 @@ import { isActivated } from '../ownership/credentials.ts';
 import {
   acceptCommand,
   describeCommand,
+  hasValidGiver,
   isOpen,
   isPending,
   markCancelled,
   markDelivered,
+  markCheckPending,
+  markGiverValid,
   markPublished,
   markReplied,
   markReturned,
   markShown,
   markUnpublished,
   type Command,
+  type CommandGiver,
 } from './command-life.ts';
-import type { Handler } from '../core/events.ts';
+import type { Handler, Reporter } from '../core/events.ts';
 
 export type CommandsSlice = {
   /** Newest first: the newest open commands, and those that the present event names. */
@@ -88,10 +92,7 @@ export function acceptRequest(
     return { state, result: former.digest === digest ? { ok: true, value: former } : keyIsTaken };
   const refusal = refuseCommand(state);
   if (refusal !== undefined) return { state, result: refuse(refusal) };
-  const source =
-    'actor' in input
-      ? { givenBy: { userId: input.actor.userId, withKey: input.actor.scopes !== null } }
-      : { guestLinkId: input.guestLinkId };
+  const source = 'actor' in input ? { givenBy: giverOf(input.actor) } : { guestLinkId: input.guestLinkId };
   const command = acceptCommand({ commandId, number, params, ...source }, ttlSeconds, decision.nowMs);
   const deviceOnline = state.presence.connection.isOnline;
   const accepted = { commandId, deviceOnline, expiresAtMs: command.expiresAtMs, publication: 'pending' as const };
@@ -106,6 +107,10 @@ export function acceptRequest(
 /** The key of an idempotency record: another user's record is not found by it. */
 export function userKey({ userId }: Actor, { idempotencyKey }: CommandRequest): string | undefined {
   return idempotencyKey === undefined ? undefined : `${userId}\n${idempotencyKey}`;
+}
+
+function giverOf({ userId, keyId }: Actor): CommandGiver {
+  return keyId === null ? { userId, withKey: false } : { userId, withKey: true, keyId };
 }
 
 export function refuseCommand({ identity, credentials }: DeviceState): Refusal | undefined {
@@ -186,7 +191,37 @@ export function publishDue(state: DeviceState, decision: Decision): DeviceState 
   const due = attempts(state, decision.nowMs).find(
     ({ attemptAtMs }) => attemptAtMs !== null && attemptAtMs <= decision.nowMs,
   );
-  return due === undefined ? state : publish(state, due, undefined, decision);
+  if (due === undefined) return state;
+  const { givenBy, commandId } = due;
+  // The device of a disabled owner is disabled: nothing is published to it, and nobody has to ask.
+  const isOwner = givenBy?.userId === state.identity.ownerId && !givenBy.withKey;
+  if (givenBy === undefined || isOwner || hasValidGiver(due, decision.nowMs)) {
+    return publish(state, due, undefined, decision);
+  }
+  decision.effects.push({ kind: 'check_giver', userId: givenBy.userId, keyId: givenBy.keyId ?? null });
+  return changeCommand(state, commandId, (command) => markCheckPending(command, decision.nowMs));
+}
+
+export const applyGiverCheck: Reporter<'giver_checked'> = (state, { userId, keyId, isValid }, decision) => {
+  const isGiver = (giver: CommandGiver) => giver.userId === userId && (giver.keyId ?? null) === keyId;
+  const { nowMs } = decision;
+  if (!isValid) return publishDue(cancelQueued(state, isGiver, nowMs), decision);
+  let next = state;
+  for (const command of pendingCommands(state, nowMs)) {
+    const isUnchecked = command.givenBy !== undefined && isGiver(command.givenBy) && !hasValidGiver(command, nowMs);
+    if (isUnchecked) next = changeCommand(next, command.commandId, (entry) => markGiverValid(entry, nowMs));
+  }
+  return publishDue(next, decision);
+};
+
+/** Cancels what `isGiver` gave and is still to be published. What is on its way cannot be taken back. */
+export function cancelQueued(state: DeviceState, isGiver: (giver: CommandGiver) => boolean, nowMs: number) {
+  let next = state;
+  for (const { commandId, givenBy } of pendingCommands(state, nowMs)) {
+    if (givenBy === undefined || !isGiver(givenBy)) continue;
+    next = changeCommand(next, commandId, (command) => markCancelled(command, 'revoked'));
+  }
+  return next;
 }
 
 export const cancelCommand: Handler<'cancel_requested'> = (state, { commandId }, { nowMs }) => {

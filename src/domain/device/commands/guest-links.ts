@@ -11,7 +11,7 @@ import type { DeviceState } from '../core/state.ts';
 import { ownershipOf } from '../ownership/sharing.ts';
 import { acceptRequest, refuseCommand } from './commands.ts';
 import { roomAtMs, spend } from '../../token-bucket.ts';
-import type { Handler } from '../core/events.ts';
+import type { EventOf, Handler } from '../core/events.ts';
 
 export type GuestLinksSlice = {
   links: readonly GuestLink[];
@@ -22,6 +22,9 @@ type GuestLink = {
   linkId: string;
   params: ControlParams;
   createdBy: number;
+  /** The API key that made it and with which it ends; absent: its user in person. */
+  madeByKey?: string;
+  hasKeyEnded?: boolean;
   createdAtMs: number;
   expiresAtMs: number;
   maxUses: number;
@@ -32,7 +35,9 @@ type GuestLink = {
 
 export type NewGuestLink = Pick<GuestLink, 'linkId' | 'params' | 'expiresAtMs'> & { maxUses: number | undefined };
 
-export type GuestLinkView = Omit<GuestLink, 'createdBy' | 'isEnded'> & { state: GuestLinkState };
+export type GuestLinkView = Omit<GuestLink, 'createdBy' | 'madeByKey' | 'hasKeyEnded' | 'isEnded'> & {
+  state: GuestLinkState;
+};
 
 export type GuestView = { deviceName: string; isOnline: boolean; link: GuestLinkView };
 
@@ -65,7 +70,8 @@ export const makeGuestLink: Handler<'guest_link_made'> = (state, { link, actor, 
     return { state, result: refuse({ kind: 'limit_reached', limit: { name: 'guestLinksPerDevice', max } }) };
   }
   const none = { uses: 0, lastUsedAtMs: null, isEnded: false };
-  const made = { linkId, params, maxUses, expiresAtMs, createdBy: actor.userId, createdAtMs: nowMs, ...none };
+  const maker = { createdBy: actor.userId, ...(actor.keyId !== null && { madeByKey: actor.keyId }) };
+  const made = { linkId, params, maxUses, expiresAtMs, ...maker, createdAtMs: nowMs, ...none };
   const next = noteGuest(withLinks(state, [...open, made]), 'link_made', linkId, address, nowMs);
   return { state: next, result: accept(viewLink(made, nowMs)) };
 };
@@ -94,6 +100,21 @@ export function endGuestLinks(state: DeviceState): DeviceState {
   if (state.guests.links.every(({ isEnded }) => isEnded)) return state;
   const links = state.guests.links.map((link) => ({ ...link, isEnded: true }));
   return withLinks(state, links);
+}
+
+/** The API keys of the links that have not ended. D1 says which of them are valid. */
+export function keysOfLinks({ guests }: DeviceState, linkId?: string): { userId: number; keyId: string }[] {
+  return guests.links.flatMap(({ createdBy: userId, madeByKey: keyId, isEnded, ...link }) => {
+    const isMeant = linkId === undefined || linkId === link.linkId;
+    return keyId === undefined || isEnded || !isMeant ? [] : [{ userId, keyId }];
+  });
+}
+
+export function endLinksOfKey(state: DeviceState, { keyId, isValid }: EventOf<'giver_checked'>): DeviceState {
+  const isOfKey = ({ madeByKey, isEnded }: GuestLink) => madeByKey === keyId && !isEnded;
+  if (isValid || keyId === null || !state.guests.links.some(isOfKey)) return state;
+  const end = (link: GuestLink) => (isOfKey(link) ? { ...link, isEnded: true, hasKeyEnded: true } : link);
+  return withLinks(state, state.guests.links.map(end));
 }
 
 export const applyGuestUse: Handler<'guest_link_used'> = (
@@ -162,7 +183,7 @@ function findStanding(state: DeviceState, linkId: string): Outcome<GuestLink> {
   const link = state.guests.links.find((entry) => entry.linkId === linkId);
   const role = link && roleOf(ownershipOf(state), link.createdBy);
   const stands = role !== undefined && hasRight(role, 'share') && hasRight(role, 'control');
-  return link !== undefined && stands ? accept(link) : refuse(revoked);
+  return link !== undefined && stands && link.hasKeyEnded !== true ? accept(link) : refuse(revoked);
 }
 
 function stateOf({ isEnded, uses, maxUses, expiresAtMs }: GuestLink, nowMs: number): GuestLinkState {

@@ -4,8 +4,14 @@ import { topicActions } from '../../../protocol/mqtt.ts';
 import type { Actor, DeviceAction } from '../../access.ts';
 import { accept, refuse, type Outcome, type Refusal } from '../../refusal.ts';
 import { matchesFilter, topicOf } from '../../topics.ts';
-import { acceptRequest, applyPublication, cancelCommand, publishDue } from '../commands/commands.ts';
-import { applyGuestUse, makeGuestLink, returnGuestUse, revokeGuestLink } from '../commands/guest-links.ts';
+import { acceptRequest, applyGiverCheck, applyPublication, cancelCommand, publishDue } from '../commands/commands.ts';
+import {
+  applyGuestUse,
+  endLinksOfKey,
+  makeGuestLink,
+  returnGuestUse,
+  revokeGuestLink,
+} from '../commands/guest-links.ts';
 import { applyCoalesced, putAside, takeMessages, takeRelayMessage } from '../messages/inbox.ts';
 import { activateAgain, activateFirst, restore } from '../ownership/activation.ts';
 import * as administration from '../ownership/administration.ts';
@@ -153,7 +159,8 @@ const requests: { [Kind in RequestedKind]: Handler<Kind> } = {
     return refusal === undefined ? sharing.noteInvitation(state, event, decision) : { state, result: refuse(refusal) };
   },
 
-  guest_link_made: allowed('share', makeGuestLink),
+  // A link sends a command: its maker needs the right to do so, too.
+  guest_link_made: allowed('share', allowed('control', makeGuestLink)),
   guest_link_revoked: allowed('share', revokeGuestLink),
   guest_link_used: applyGuestUse,
 };
@@ -164,6 +171,7 @@ const reports: { [Kind in ReportKind]: (state: DeviceState, event: EventOf<Kind>
   direct_ended: (state, { end }, decision) => direct.endDirectSession(state, end, decision),
   direct_checked: (state, { open }, decision) => direct.checkDirectSession(state, open, decision),
   messages_dropped: (state, { count }, { nowMs }) => countDropped(state, count, nowMs),
+  giver_checked: (state, event, decision) => endLinksOfKey(applyGiverCheck(state, event, decision), event),
   message_put_aside: (state, { spoolId, seq }) => putAside(state, spoolId, seq),
 
   publication_ended: (state, event, decision) =>

@@ -29,6 +29,8 @@ export type Effect =
   | { kind: 'end_relay_sessions'; cause: RevokeCause; shards: readonly string[]; generations: readonly number[] }
   | { kind: 'write_members'; version: number; members: readonly Member[] }
   | { kind: 'end_subscriptions'; userId: number; shard: string }
+  /** Ask D1 whether a giver's account and API key are valid. If D1 answers, it comes back as `giver_checked`. */
+  | { kind: 'check_giver'; userId: number; keyId: string | null }
   | { kind: 'notify_waiting'; commandId: string }
   | { kind: 'log_failed_message'; spoolId: string; seq: number; error: unknown };
 

@@ -64,6 +64,8 @@ export type DeviceEvent =
   | { kind: 'guest_link_made'; actor: Actor; link: NewGuestLink; address: string | null }
   | { kind: 'guest_link_revoked'; actor: Actor; linkId: string; address: string | null }
   | ({ kind: 'guest_link_used' } & GuestUse)
+  /** What D1 says of the account, or of its API key, that gave commands or made guest links. */
+  | { kind: 'giver_checked'; userId: number; keyId: string | null; isValid: boolean }
   | { kind: 'product_changed'; facts: ProductFacts }
   | { kind: 'deleted' }
   | { kind: 'announcement_ended'; time: number; isPublished: boolean }

@@ -6,6 +6,7 @@ import { refusalOf, roleOf, usersWith, type Actor, type DeviceAction, type Membe
 import { accept, refuse, type Refusal } from '../../refusal.ts';
 import type { Decision } from '../core/effects.ts';
 import type { DeviceState } from '../core/state.ts';
+import { cancelQueued } from '../commands/commands.ts';
 import { noteMembership } from './ownership.ts';
 import type { Handler, Reporter } from '../core/events.ts';
 
@@ -66,7 +67,8 @@ export const addMember: Handler<'member_joined'> = (
   const ending = sharing.ending.filter((entry) => entry.userId !== userId);
   const joined = withMembers({ ...state, sharing: { ...sharing, ending } }, [...others, member]);
   const change = before === undefined ? 'joined' : 'role_changed';
-  return { state: noteMembership(joined, change, { email, role, address }, nowMs), result: accept(member) };
+  const noted = noteMembership(joined, change, { email, role, address }, nowMs);
+  return { state: cancelUnallowed(noted, nowMs), result: accept(member) };
 };
 
 export const changeMember: Handler<'member_changed'> = (state, { userId, role, email, address }, { nowMs }) => {
@@ -76,7 +78,7 @@ export const changeMember: Handler<'member_changed'> = (state, { userId, role, e
   const members = state.sharing.members.map((entry) => (entry === member ? changed : entry));
   if (member.role === role) return { state, result: accept(member) };
   const noted = noteMembership(withMembers(state, members), 'role_changed', { email, role, address }, nowMs);
-  return { state: noted, result: accept(changed) };
+  return { state: cancelUnallowed(noted, nowMs), result: accept(changed) };
 };
 
 export const removeMember: Handler<'member_removed'> = (state, { userId, actor, email, address }, { nowMs }) => {
@@ -86,8 +88,14 @@ export const removeMember: Handler<'member_removed'> = (state, { userId, actor, 
   }
   const change = actor.userId === userId ? 'left' : 'removed';
   const noted = noteMembership(withMembers(state, members), change, { email, role: null, address }, nowMs);
-  return { state: endSubscriptionsOf(noted, [userId]), result: accept(null) };
+  return { state: endSubscriptionsOf(cancelUnallowed(noted, nowMs), [userId]), result: accept(null) };
 };
+
+/** Cancels the queued commands of users who may send none any more. */
+function cancelUnallowed(state: DeviceState, nowMs: number): DeviceState {
+  const mayControl = usersWith(ownershipOf(state), 'control');
+  return cancelQueued(state, ({ userId }) => !mayControl.includes(userId), nowMs);
+}
 
 /** For a new owner: nobody is a member any more. Former members and the former owner may not follow the device. */
 function endSharing(state: DeviceState, newOwnerId: number): DeviceState {
