@@ -34,6 +34,11 @@ export const deviceActions = {
     roles: ['owner'],
     scopes: ['manage'],
   },
+  readSharing: {
+    what: 'see who shares and uses it, from which network addresses',
+    roles: ['owner'],
+    scopes: ['manage'],
+  },
   leave: { what: 'give up the own membership', roles: ['operator', 'viewer'], scopes: ['manage'] },
   transfer: { what: 'offer it to another user, release it', roles: ['owner'], scopes: [] },
   delete: { what: 'delete it', roles: ['owner'], scopes: ['manage'] },
@@ -111,6 +116,15 @@ export function refusalOf(
   if (role === undefined) return { kind: 'not_owner', of: 'device', id };
   if (!hasRight(role, action)) return { kind: 'role_lacks_right', role, action, id };
   return refusalOfKey(actor, action, productKey);
+}
+
+/** If not, views leave out who shares and uses the device: see core/views.ts and `viewCommand`. */
+export function seesSharing(
+  device: { identity: Ownership & { deviceId: string; productKey: string }; sharing: Pick<Ownership, 'members'> },
+  actor: Actor,
+): boolean {
+  const { identity, sharing } = device;
+  return refusalOf({ ...identity, ...sharing }, actor, 'readSharing') === undefined;
 }
 
 function refusalOfKey(actor: Actor, action: Action, productKey: string | undefined): Refusal | undefined {

@@ -58,12 +58,12 @@ function entryOfEvent(event: EventView): Entry {
   };
 }
 
-function entryOfCommand(command: Command, givers: ReadonlyMap<number, string>): Entry {
-  const { commandId, params, givenBy, guestLinkId, steps } = command;
+function entryOfCommand(command: Command, givers: ReadonlyMap<number | null, string>): Entry {
+  const { commandId, params, givenBy, steps } = command;
   const words = texts.command;
-  const name = givenBy === null ? undefined : (givers.get(givenBy.userId) ?? words.somebody);
-  const byUser = name === undefined ? '' : givenBy?.withKey === true ? words.byKey(name) : words.by(name);
-  const by = guestLinkId === null ? byUser : words.byGuest;
+  const name = givers.get(givenBy?.userId ?? null) ?? words.somebody;
+  const byUser = givenBy?.withKey === true ? words.byKey(name) : words.by(name);
+  const by = givenBy === null ? words.byGuest : byUser;
   return {
     key: commandId,
     kind: 'command',

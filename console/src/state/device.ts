@@ -34,10 +34,10 @@ export class DeviceView {
   /** The command that is followed now, or the last one that was. */
   readonly followed = signal<{ body: ControlBody; command: Command | null; error: unknown } | null>(null);
   /** Names of those who gave commands, by user, as far as they are known. */
-  readonly givers = signal<ReadonlyMap<number, string>>(new Map());
+  readonly givers = signal<ReadonlyMap<number | null, string>>(new Map());
   readonly error = signal<unknown>(null);
   #subscription: Subscription | null = null;
-  readonly #asked = new Set<number>();
+  readonly #asked = new Set<number | null>();
   #hasEnded = false;
   #reading: ReturnType<typeof setTimeout> | undefined;
 

@@ -2,6 +2,7 @@
 // a command does is decided by the core.
 import { createId } from '../../crypto/secrets.ts';
 import type { Actor } from '../../domain/access.ts';
+import { describeCommand } from '../../domain/device/commands/command-life.ts';
 import {
   viewCommand,
   type AcceptedCommand,
@@ -60,13 +61,16 @@ export class DeviceCommands {
     const command = this.#find(receipt.commandId);
     const { present } = this.#device;
     if (command === undefined || typeof present === 'string') return refuse({ kind: 'not_found', what: 'device' });
-    const { state, deviceAcknowledgedAtMs, acceptedAtMs } = viewCommand(present, command, Date.now());
+    const { deviceAcknowledgedAtMs, acceptedAtMs } = command;
+    const { state } = describeCommand(command, present.presence.connection.isOnline, Date.now());
     return { ok: true, value: { ...receipt, state, elapsedMs: (deviceAcknowledgedAtMs ?? Date.now()) - acceptedAtMs } };
   }
 
   list(actor: Actor, page: PageRequest): Outcome<Page<CommandView>> {
     return this.#device.ask(actor, 'readCommands', (state) => {
-      const views = this.#device.storage.listCommands().map((command) => viewCommand(state, command, Date.now()));
+      const views = this.#device.storage
+        .listCommands()
+        .map((command) => viewCommand(state, command, Date.now(), actor));
       return pageOf(views, page);
     });
   }
@@ -74,7 +78,7 @@ export class DeviceCommands {
   read(actor: Actor, commandId: string): Outcome<CommandView> {
     const viewed = this.#device.ask(actor, 'readCommands', (state) => {
       const command = this.#find(commandId);
-      return command && viewCommand(state, command, Date.now());
+      return command && viewCommand(state, command, Date.now(), actor);
     });
     if (!viewed.ok) return viewed;
     const { value } = viewed;

@@ -154,7 +154,7 @@ export class DeviceSession extends DurableObject<Env> {
   events(actor: Actor, page: PageRequest) {
     this.#device.checkDirect();
     return this.#device.ask(actor, 'readReports', (state) =>
-      viewEvents(state, this.#device.storage.listEvents(), page),
+      viewEvents(state, this.#device.storage.listEvents(), page, actor),
     );
   }
 

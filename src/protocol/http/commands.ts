@@ -67,10 +67,19 @@ export const commandSchema = z
     replyCode: z.int().nullable().openapi({ description: "The code of the device's reply.", example: 200 }),
     params: sentParamsSchema,
     givenBy: z
-      .object({ userId: z.int().openapi({ example: 42 }), withKey: z.boolean() })
+      .object({
+        userId: z
+          .int()
+          .nullable()
+          .openapi({ description: 'Null: another user, whom only the owner sees.', example: 42 }),
+        withKey: z.boolean(),
+      })
       .nullable()
       .openapi({ description: 'Null of a guest.' }),
-    guestLinkId: z.string().nullable().openapi({ description: 'Of the guest link that sent it.', example: null }),
+    guestLinkId: z
+      .string()
+      .nullable()
+      .openapi({ description: 'Of the guest link that sent it; for the owner alone.', example: null }),
     kept: z.boolean().openapi({ description: 'Sent with `ttl`.' }),
     expiresAt: instantSchema,
     steps: z.object({

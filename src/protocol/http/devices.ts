@@ -187,7 +187,7 @@ export const deviceEventPageSchema = pageSchema(
         example: 3,
       }),
       address: z.string().nullable().optional().openapi({
-        description: 'Network address of the last client that did this; null if it is unknown.',
+        description: 'For the owner alone: network address of the last client that did this; null if it is unknown.',
         example: '192.0.2.7',
       }),
       email: z.string().optional().openapi({ example: 'bert@example.com' }),

@@ -67,11 +67,6 @@ export async function cancelCommand(context: ServiceContext, actor: Actor, devic
   return describeCommand(await decide(context, deviceId, { kind: 'cancel_requested', actor, commandId }));
 }
 
-/** Without the id of the key: other users read it, too. */
-function describeGiver({ givenBy }: CommandView) {
-  return givenBy === undefined ? null : { userId: givenBy.userId, withKey: givenBy.withKey };
-}
-
 function describeCommand(command: CommandView) {
   return {
     commandId: command.commandId,
@@ -79,7 +74,7 @@ function describeCommand(command: CommandView) {
     reason: command.reason,
     replyCode: command.replyCode,
     params: command.params,
-    givenBy: describeGiver(command),
+    givenBy: command.givenBy,
     guestLinkId: command.guestLinkId ?? null,
     kept: command.isQueued,
     expiresAt: toIso(command.expiresAtMs),

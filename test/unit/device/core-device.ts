@@ -115,7 +115,7 @@ export class CoreDevice {
   /** Newest first. */
   commands() {
     const listed = [...this.#commands.values()].sort((one, other) => other.number - one.number);
-    return listed.map((command) => viewCommand(this.state, command, this.nowMs));
+    return listed.map((command) => viewCommand(this.state, command, this.nowMs, inPerson(ownerId)));
   }
 
   /** Without the activation that the constructor made. */
@@ -124,7 +124,7 @@ export class CoreDevice {
     return ask(this.#device, inPerson(ownerId), 'readReports', (state) => {
       const activations = state.activations.filter(({ reason }) => reason !== 'first');
       const stored = { transitions: this.#transitions, journal: this.#journal, guests: this.#guests };
-      return viewEvents({ ...state, activations }, stored, page);
+      return viewEvents({ ...state, activations }, stored, page, inPerson(ownerId));
     });
   }
 

@@ -2,7 +2,7 @@
 // What a step means for one command is command-life.ts; publishing itself is an effect.
 import type { Slice } from '../core/slice.ts';
 import { topicActions } from '../../../protocol/mqtt.ts';
-import type { Actor } from '../../access.ts';
+import { seesSharing, type Actor } from '../../access.ts';
 import { encodeControl, type ControlParams } from '../../control-command.ts';
 import type { Json } from '../../json.ts';
 import { isCertainlyUnpublished, type PublishFailure, type PublishOutcome } from '../../publish-outcome.ts';
@@ -224,10 +224,10 @@ export function cancelQueued(state: DeviceState, isGiver: (giver: CommandGiver) 
   return next;
 }
 
-export const cancelCommand: Handler<'cancel_requested'> = (state, { commandId }, { nowMs }) => {
+export const cancelCommand: Handler<'cancel_requested'> = (state, { actor, commandId }, { nowMs }) => {
   const command = state.commands.loaded.find((entry) => entry.commandId === commandId);
   if (command === undefined) return { state, result: refuse({ kind: 'not_found', what: 'command', id: commandId }) };
-  const view = viewCommand(state, command, nowMs);
+  const view = viewCommand(state, command, nowMs, actor);
   if (view.state !== 'waiting' || state.commands.inFlight.some((entry) => entry.commandId === commandId)) {
     const isOnItsWay = ['sent', 'accepted', 'waiting'].includes(view.state);
     const problem = `is ${isOnItsWay ? 'published' : view.state} already`;
@@ -235,13 +235,23 @@ export const cancelCommand: Handler<'cancel_requested'> = (state, { commandId },
   }
   const cancelled = markCancelled(command, 'requested');
   const next = changeCommand(state, commandId, () => cancelled);
-  return { state: next, result: accept(viewCommand(next, cancelled, nowMs)) };
+  return { state: next, result: accept(viewCommand(next, cancelled, nowMs, actor)) };
 };
 
-export type CommandView = Command & ReturnType<typeof describeCommand>;
+/** `userId`: null for another user, and `guestLinkId` is left out, for an actor without the right `readSharing`. */
+export type CommandView = Omit<Command, 'givenBy'> &
+  ReturnType<typeof describeCommand> & { givenBy: { userId: number | null; withKey: boolean } | null };
 
-export function viewCommand(state: DeviceState, command: Command, nowMs: number): CommandView {
-  return { ...command, ...describeCommand(command, state.presence.connection.isOnline, nowMs) };
+export function viewCommand(state: DeviceState, command: Command, nowMs: number, actor: Actor): CommandView {
+  const { givenBy, guestLinkId, ...rest } = command;
+  const isWhole = seesSharing(state, actor);
+  const userId = isWhole || givenBy?.userId === actor.userId ? (givenBy?.userId ?? null) : null;
+  return {
+    ...rest,
+    ...(isWhole && guestLinkId !== undefined && { guestLinkId }),
+    givenBy: givenBy === undefined ? null : { userId, withKey: givenBy.withKey },
+    ...describeCommand(command, state.presence.connection.isOnline, nowMs),
+  };
 }
 
 function applyPublished(

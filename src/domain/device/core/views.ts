@@ -1,4 +1,5 @@
-// What a device's owner reads of it. Queries on the state and on the histories that storage has; they change nothing.
+// What users read of a device: all of it, or what the device did without who shares it. Queries on the state and on the
+// histories that storage has; they change nothing.
 import {
   positionSchema,
   propertyPostMethod,
@@ -17,7 +18,7 @@ import type {
   OwnershipChange,
   TransitionReason,
 } from '../../../protocol/vocabulary.ts';
-import type { MemberRole } from '../../access.ts';
+import { seesSharing, type Actor, type MemberRole } from '../../access.ts';
 import { describeStatus } from '../../device-status.ts';
 import { offsetOf, type Page, type PageRequest } from '../../pagination.ts';
 import { toIso } from '../../time.ts';
@@ -48,7 +49,8 @@ export type PresentView = {
   messages: { action: TopicAction; body: unknown }[];
 };
 
-type NotedEvent = { detail: ''; time: string; address: string | null };
+/** `address` is left out for an actor without the right `readSharing`. */
+type NotedEvent = { detail: ''; time: string; address?: string | null };
 /** `count` in the hour; `time` and `address` of the last. */
 type CountedEvent = NotedEvent & { count: number };
 export type EventView =
@@ -97,23 +99,27 @@ export function viewEvents(
   state: DeviceState,
   stored: { transitions: Transition[]; journal: JournalEntry[]; guests: GuestEntry[] },
   page: PageRequest,
+  actor: Actor,
 ) {
+  const isWhole = seesSharing(state, actor);
+  const { transitions: past, journal, guests: uses } = isWhole ? stored : { ...stored, journal: [], guests: [] };
+  const from = (address: string | null) => (isWhole ? { address } : {});
   const { loginRefusals, floods, activations, presence } = state;
   const { waiting } = presence;
-  const transitions = waiting === null ? stored.transitions : [waiting.entry, ...stored.transitions];
+  const transitions = waiting === null ? past : [waiting.entry, ...past];
   const refused = loginRefusals.map(({ reason, lastAtMs: time, count, address }) => {
-    return { status: 'login_refused', reason, detail: '', time, count, address } as const;
+    return { status: 'login_refused', reason, detail: '', time, count, ...from(address) } as const;
   });
   const flooded = floods.map(({ lastAtMs: time, count }) => {
     return { status: 'flooded', reason: 'too_many_messages', detail: '', time, count } as const;
   });
   const activated = activations.map(({ status, reason, lastAtMs: time, count, address }) => {
-    return { status, reason, detail: '', time, count, address } as const;
+    return { status, reason, detail: '', time, count, ...from(address) } as const;
   });
-  const guests = stored.guests.map(({ reason, linkId, time, address }) => {
+  const guests = uses.map(({ reason, linkId, time, address }) => {
     return { status: 'guest_link', reason, detail: linkId, time, address } as const;
   });
-  const noted = stored.journal.map((entry) => {
+  const noted = journal.map((entry) => {
     return 'email' in entry
       ? ({ status: 'sharing', detail: '', ...entry } as const)
       : ({ status: 'ownership', detail: '', ...entry } as const);

@@ -1,0 +1,196 @@
+// What each caller is shown: every GET of the served reference, by every role and kind of API key, against one table of the
+// members of its answers. Who may call at all is authorization-matrix.test.ts.
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { listOperations } from '../../../rig/inputs/openapi-document.ts';
+import { bringUp } from '../rig/clients/bridge.ts';
+import { call, send, type CallOptions, type TestUser } from '../rig/clients/client.ts';
+import { createKey, prepareCallers, type Callers } from '../rig/authorization-callers.ts';
+import { report } from '../rig/commands.ts';
+import { invite } from '../rig/sharing.ts';
+import { activate } from '../rig/ownership.ts';
+import { reportConnected, sessionOf } from '../rig/provision.ts';
+
+const names = 'owner operator viewer productOwner stranger read control manage bound other'.split(' ');
+const paged = (members: string) => `${members.replaceAll(/\S+/g, (member) => `list[].${member}`)} page size total`;
+const empty = 'list page size total';
+
+const product =
+  'productId productKey name description category controlMode uiTemplate iconName iconColor manufacturer model status ' +
+  'offlineGraceSeconds activation reactivation createdAt updatedAt';
+const device =
+  'role deviceId deviceSN productKey projectId name statusCode status statusText firmwareVersion chipModel lastOnlineAt ' +
+  'activatedAt createdAt product.productId product.productKey product.name product.uiTemplate product.iconName ' +
+  'product.iconColor product.controlMode product.model';
+const event = 'status reason detail time count';
+const command =
+  'commandId state reason replyCode params.action guestLinkId kept expiresAt steps.accepted steps.published ' +
+  'steps.brokerAcknowledged steps.deliveredAt steps.deviceAcknowledged steps.confirmed givenBy.userId givenBy.withKey';
+const account = 'userId username email createdAt';
+const invitation = 'invitationId role createdAt expiresAt';
+
+const forEverybody = {};
+/**
+ * What the callers named on the left are shown. Who is not named is refused, on that route and device. `productOwner` is the
+ * owner, asking about a device of the product that another user claimed; `bound` is a key of all scopes for the product,
+ * `other` one for another product of the same owner.
+ */
+const table: Record<string, Record<string, string>> = {
+  '/health': forEverybody,
+  '/api/v1/openapi.json': forEverybody,
+  '/api/v1/asyncapi.json': forEverybody,
+  '/api/v1/users/me': { [names.join(' ')]: account },
+  '/api/v1/users/api-keys': {
+    'owner productOwner stranger': paged('keyId description scopes[] productKey createdAt lastUsedAt'),
+    'operator viewer': empty,
+  },
+  '/api/v1/users/me/sessions': {
+    'owner productOwner': paged('sessionId createdAt lastUsedAt expiresAt clientAddress userAgent isCurrent'),
+    'operator viewer stranger': empty,
+  },
+  '/api/v1/products': { 'owner productOwner read bound other': paged(product), 'operator viewer stranger': empty },
+  '/api/v1/products/{productKey}': { 'owner productOwner read bound': product },
+  '/api/v1/products/{productKey}/figures': { 'owner productOwner read bound': 'devices online claimed activatedToday' },
+  '/api/v1/products/{productKey}/serials': {
+    'owner productOwner read bound': paged('deviceSN deviceId registeredAt activatedAt isClaimed isDisabled'),
+  },
+  '/api/v1/invitations': {
+    stranger: paged(`${invitation} deviceId invitedBy`),
+    'owner productOwner operator viewer': empty,
+  },
+  '/api/v1/claim-tokens/{token}': { 'owner productOwner manage bound other': 'deviceId expiresAt' },
+  '/api/v1/devices': {
+    'owner productOwner operator viewer read bound': paged(device),
+    'stranger other': empty,
+  },
+  '/api/v1/devices/transfers': {
+    stranger: paged('deviceId productKey productName from offeredAt expiresAt'),
+    'owner productOwner operator viewer': empty,
+  },
+  '/api/v1/devices/{deviceId}': { 'owner operator viewer read bound': device },
+  '/api/v1/devices/{deviceId}/status': {
+    'owner operator viewer read bound': 'deviceId deviceName online position status lastOnlineAt',
+  },
+  '/api/v1/devices/{deviceId}/events': {
+    'owner bound': paged(`${event} address email role`),
+    'operator viewer read': paged(event),
+  },
+  '/api/v1/devices/{deviceId}/properties': {
+    'owner operator viewer read bound':
+      'list[].name list[].value list[].time positionChanges[].position positionChanges[].time lastRejected.topic ' +
+      'lastRejected.reason lastRejected.dropped[] lastRejected.text lastRejected.time',
+  },
+  '/api/v1/devices/{deviceId}/commands': {
+    'owner operator viewer read control bound': `${paged(command)} list[].givenBy`,
+  },
+  '/api/v1/devices/{deviceId}/commands/{commandId}': { 'owner operator viewer read control bound': command },
+  '/api/v1/devices/{deviceId}/members': { 'owner manage bound': paged('userId email role since') },
+  '/api/v1/devices/{deviceId}/invitations': { 'owner manage bound': paged(`${invitation} email`) },
+  '/api/v1/devices/{deviceId}/guest-links': {
+    'owner manage bound': paged('linkId command.action maxUses uses state createdAt expiresAt lastUsedAt'),
+  },
+  '/api/v1/devices/{deviceId}/ownership': {
+    owner: 'deviceId claimedAt pairingUntil transfer.email transfer.expiresAt',
+  },
+};
+
+/** Paths of the members that hold no other members. */
+function membersOf(value: unknown, path = ''): string[] {
+  if (typeof value !== 'object' || value === null || Object.keys(value).length === 0) return [path];
+  if (Array.isArray(value)) return value.flatMap((item) => membersOf(item, `${path}[]`));
+  return Object.entries(value).flatMap(([name, item]) => membersOf(item, path === '' ? name : `${path}.${name}`));
+}
+
+let callers: Callers;
+let credentials: Record<string, CallOptions>;
+beforeAll(async () => {
+  callers = await prepareCallers('through a broker');
+  const { owner, stranger, holder, members, scopedKeys, keyOfOtherProduct, ownerObjects, claimed } = callers;
+  const { productKey = '', deviceId = '', linkId = '' } = ownerObjects;
+  const tokenOf = ({ token }: TestUser) => ({ token });
+  credentials = {
+    ...{ owner: tokenOf(owner.user), operator: tokenOf(members.operator), viewer: tokenOf(members.viewer) },
+    ...{ productOwner: tokenOf(owner.user), stranger: tokenOf(stranger.user) },
+    ...Object.fromEntries(Object.entries(scopedKeys).map(([scope, key]) => [scope, { key }])),
+    ...{ bound: { key: await createKey(owner.user, { productKey }) }, other: { key: keyOfOtherProduct } },
+  };
+  const session = sessionOf(deviceId);
+  await session.authenticate({ productKey, passwordDigest: 'wrong', peer: '198.51.100.8' });
+  await session.useGuestLink({ linkId, address: '198.51.100.9', requestId: undefined }, 0);
+  await reportConnected({ deviceId });
+  await bringUp({ productKey, deviceId }, report({ position: 'up' }), report({ position: 7 }));
+  const as = { headers: { 'CF-Connecting-IP': '198.51.100.7' }, ...credentials['owner'] };
+  for (const by of ['operator', 'control']) {
+    await call('POST', `/devices/${deviceId}/control`, { ...credentials[by], body: { action: 'trigger' } });
+  }
+  await call('POST', `/devices/${deviceId}/credentials`, as);
+  await call('POST', `/devices/${deviceId}/transfer`, { ...as, body: { email: 'buyer@example.test' } });
+  const offered = (await activate(productKey, undefined, { deviceSN: 'SN-offered' })).data;
+  await call('POST', `/devices/${offered.deviceId}/transfer`, { ...as, body: { email: stranger.user.email } });
+  await invite({ deviceId: claimed.deviceId, productKey }, stranger.user, 'viewer', holder);
+});
+afterAll(() => callers.connection.close());
+
+function readAs(name: string, path: string): Promise<Response> {
+  const { ownerObjects, claimed } = callers;
+  const objects = { ...ownerObjects, ...(name === 'productOwner' && { deviceId: claimed.deviceId }) };
+  const url = path.replaceAll(/\{(\w+)\}/g, (_, parameter: keyof typeof objects) => objects[parameter] ?? '');
+  return send('GET', `${url}?size=100`, credentials[name]);
+}
+
+it('shows each caller the members of the table and no others, on every GET of the reference', async () => {
+  const reads = listOperations(callers.document).filter(({ method }) => method === 'GET');
+  expect(Object.keys(table).sort()).toEqual(reads.map(({ path }) => path).sort());
+  const shown: Record<string, string[]> = {};
+  const expected: Record<string, string[]> = {};
+  for (const [path, row] of Object.entries(table)) {
+    if (row === forEverybody) continue;
+    for (const name of names) {
+      const response = await readAs(name, path);
+      const { data } = await response.json<{ data: unknown }>();
+      const refusal = [401, 403, 404].includes(response.status) ? [''] : [`${response.status}`];
+      shown[`${name} ${path}`] = response.ok ? [...new Set(membersOf(data))].sort() : refusal;
+      const [, members = ''] = Object.entries(row).find(([callersOf]) => callersOf.split(' ').includes(name)) ?? [];
+      expected[`${name} ${path}`] = members.split(' ').sort();
+    }
+  }
+  expect(shown).toEqual(expected);
+});
+
+it('shows the same to everybody on the open routes', async () => {
+  for (const path of Object.keys(table).filter((route) => table[route] === forEverybody)) {
+    const answers = await Promise.all([...names, 'nobody'].map((name) => readAs(name, path)));
+    const texts = await Promise.all(answers.map((response) => response.text()));
+    expect(new Set(texts).size, path).toBe(1);
+  }
+});
+
+it('lists nothing of the owner for strangers, except what is offered to them', async () => {
+  const ids = Object.values(callers.ownerObjects).map((id) => `"${id}"`);
+  for (const path of Object.keys(table).filter((route) => /s$/.test(route) && !/\{|transfers/.test(route))) {
+    const text = await (await readAs('stranger', path)).text();
+    expect(ids.filter((id) => text.includes(id))).toEqual([]);
+  }
+});
+
+it('tells no member, and no key without `manage`, who else shares and uses the device', async () => {
+  const { owner, members, ownerObjects } = callers;
+  const emails = [members.operator.email, members.viewer.email, 'nobody@example.test', 'buyer@example.test'];
+  const traces = [...emails, '198.51.100.', '203.0.113.', ownerObjects['linkId'] ?? ''];
+  const paths = Object.keys(table).filter((path) => path.includes('/devices') && !path.endsWith('/transfers'));
+  const textFor = async (name: string) => {
+    const answers = await Promise.all(paths.map((path) => readAs(name, path)));
+    return (await Promise.all(answers.map((response) => response.text()))).join('\n');
+  };
+  const seenByOwner = await textFor('owner');
+  expect(traces.filter((trace) => !seenByOwner.includes(trace))).toEqual([]);
+  for (const [name, { userId }] of Object.entries({ ...members, read: owner.user, control: owner.user })) {
+    const text = await textFor(name);
+    expect(
+      traces.filter((trace) => text.includes(trace)),
+      name,
+    ).toEqual([]);
+    const others = [...text.matchAll(/"userId":(\d+)/g)].filter(([, id]) => Number(id) !== userId);
+    expect(others, name).toEqual([]);
+    expect(text, name).not.toMatch(/"status":"(ownership|sharing|guest_link)"/);
+  }
+});
