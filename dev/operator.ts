@@ -12,9 +12,9 @@ const usage = `Usage: OPERATOR_SECRET=... npm run operator -- --url URL COMMAND
 
   sign-up open|closed      let people register, or not
   reset-password NAME      a token, and a link where the deployment has a page, to set a new password with
-  disable NAME             no login, session or API key; all its devices are disabled
+  disable NAME             login, sessions, API keys and relay end within two seconds; all its devices are disabled
   enable NAME              the account again, and the devices that were disabled with it
-  delete NAME              the account with everything that it owns; asks first, --yes does not
+  delete NAME              the account with everything that it owns and its memberships; asks first, --yes does not
   push-credentials         all devices to a broker that credentials are pushed to
   metrics                  the metrics that Prometheus reads
   reconcile                compares all device records with their sessions; --from CURSOR goes on where it was cut off

@@ -70,6 +70,8 @@ export type Refusal =
   | { kind: 'device_disabled'; deviceId: string }
   | { kind: 'account_disabled'; userId: number }
   | { kind: 'sign_up_closed' }
+  /** Its user has to show the password in this session first. */
+  | { kind: 'confirmation_required' }
   /** A registered serial that has not activated, or a device whose session was lost. */
   | { kind: 'device_not_activated'; deviceId: string }
   | { kind: 'claim_token_refused' }
@@ -130,7 +132,8 @@ export function wireErrorOf(refusal: Refusal): WireError {
     case 'rate_limited':
       return { message: 'too_many_requests', retryAfterSeconds: refusal.retryAfterSeconds };
     case 'credential_refused':
-      return { message: refusal.credential.endsWith('_password') ? 'invalid_password' : 'unauthorized' };
+      if (refusal.credential.endsWith('_password')) return { message: 'invalid_password' };
+      return refusal.credential === 'session' ? sessionRefused(refusal.problem) : { message: 'unauthorized' };
     case 'not_found':
       return { message: refusal.what === 'device' ? 'device_not_found' : 'not_found' };
     case 'invalid_control_params':
@@ -140,6 +143,12 @@ export function wireErrorOf(refusal: Refusal): WireError {
     default:
       return wireErrors[refusal.kind];
   }
+}
+
+function sessionRefused(problem: CredentialProblem): WireError {
+  if (problem === 'revoked') return { message: 'unauthorized', detail: 'the session has ended' };
+  if (problem === 'unknown_account') return { message: 'unauthorized', detail: 'the account is disabled or deleted' };
+  return { message: 'unauthorized' };
 }
 
 const forbidden: WireError = { message: 'forbidden' };
@@ -159,6 +168,7 @@ const wireErrors = {
   product_readonly: forbidden,
   account_disabled: { message: 'forbidden', detail: 'the account is disabled' },
   sign_up_closed: { message: 'forbidden', detail: 'sign-up is closed' },
+  confirmation_required: { message: 'confirmation_required' },
   claim_token_refused: { message: 'invalid_claim_token' },
   activation_refused: { message: 'activation_not_allowed' },
   reactivation_refused: { message: 'reactivation_not_allowed' },

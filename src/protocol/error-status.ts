@@ -23,6 +23,7 @@ export const statusByError = {
   invalid_password: 401,
   invalid_client_id: 401,
   forbidden: 403,
+  confirmation_required: 403,
   product_disabled: 403,
   device_disabled: 403,
   activation_not_allowed: 403,

@@ -27,6 +27,7 @@ export const errorsTexts = {
       device_disabled: 'The device is disabled.',
       device_not_activated: 'The device has not been activated yet.',
       forbidden: 'You may not do this.',
+      confirmation_required: 'Enter your password first, or sign in again.',
       broker_unavailable: 'The command did not get through: no device is listening, or no broker is connected.',
       internal_error: 'The service failed. Nothing is known about the outcome.',
       unauthorized: 'Your session has ended.',

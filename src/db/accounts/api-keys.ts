@@ -39,9 +39,10 @@ export async function insertApiKey(
   const max = limitOf(row.userId, 'apiKeysPerUser', limits);
   const [inserted, user] = await runTogether<[{ key_id: string }, { max: number }]>(database, [
     sql`
-      ${insertSelect(apiKeys, row)} from ${users} where id = ${row.userId} and ${lengthOf('api_keys', row.userId)} < ${max}
+      ${insertSelect(apiKeys, row)} from ${users}
+      where id = ${row.userId} and disabled_at is null and ${lengthOf('api_keys', row.userId)} < ${max}
       returning key_id`,
-    sql`select ${max} as max from ${users} where id = ${row.userId}`,
+    sql`select ${max} as max from ${users} where id = ${row.userId} and disabled_at is null`,
   ]);
   if (inserted.results.length === 1) return 'made';
   return user.results[0] ?? 'no_user';

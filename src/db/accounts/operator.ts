@@ -11,7 +11,7 @@ import {
   userLimits,
   users,
 } from '../schema/accounts.ts';
-import { devices } from '../schema/devices.ts';
+import { claimTokens, deviceInvitations, devices, deviceTransfers } from '../schema/devices.ts';
 import { products } from '../schema/products.ts';
 
 export async function markDisabledWithAccount(database: Database, deviceId: string, isDisabledWithAccount: boolean) {
@@ -19,8 +19,9 @@ export async function markDisabledWithAccount(database: Database, deviceId: stri
 }
 
 export async function disableUser(database: Database, userId: number, disabledAt: number | null): Promise<void> {
-  await runTogether<[unknown, unknown, unknown]>(database, [
+  await runTogether<unknown[]>(database, [
     sql`update ${users} set disabled_at = ${disabledAt} where id = ${userId}`,
+    sql`delete from ${claimTokens} where user_id = ${userId}`,
     sql`delete from ${refreshTokens} where user_id = ${userId}`,
     sql`delete from ${passwordResets} where user_id = ${userId}`,
   ]);
@@ -34,6 +35,8 @@ export async function eraseUser(database: Database, userId: number, nowMs: numbe
   await runTogether<unknown[]>(database, [
     ...[apiKeys, refreshTokens, loginDevices, passwordResets].map(ofUser),
     sql`delete from ${userLimits} where user_id = ${userId}`,
+    sql`delete from ${deviceInvitations} where invited_by = ${userId}`,
+    sql`delete from ${deviceTransfers} where to_user_id = ${userId}`,
     sql`
       update ${products} set deleted_at = ${nowMs}
       where owner_id = ${userId} and deleted_at is null

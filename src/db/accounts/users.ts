@@ -22,6 +22,11 @@ export async function findUserByName(database: Database, foldedName: string): Pr
     .get();
 }
 
+export async function listUsersDisabledSince(database: Database, sinceMs: number): Promise<number[]> {
+  const rows = await database.all<{ id: number }>(sql`select id from ${users} where disabled_at > ${sinceMs}`);
+  return rows.map(({ id }) => id);
+}
+
 /** One statement, so that of two simultaneous registrations one fails. Undefined: a name is taken. */
 export async function insertUser(database: Database, user: Omit<UserRow, 'id' | 'disabledAt'>) {
   const names = sql`(${user.foldedUsername}, ${user.foldedEmail})`;

@@ -4,7 +4,7 @@ import { and, asc, eq, getTableColumns, gt, inArray, isNull, lt, sql } from 'dri
 import { runTogether, type Database } from '../client.ts';
 import { insertSelect } from '../insert.ts';
 import { users } from '../schema/accounts.ts';
-import { devices } from '../schema/devices.ts';
+import { deviceMembers, devices } from '../schema/devices.ts';
 import { productDeviceCounts, products } from '../schema/products.ts';
 import { limitOf, type UserLimits } from '../accounts/user-limits.ts';
 import { hourMs } from '../../domain/time.ts';
@@ -119,11 +119,15 @@ export async function findDevice(db: Database, deviceId: string) {
   return selectDevices(db).where(eq(devices.deviceId, deviceId)).get();
 }
 
-export type DeviceFilter = { productId?: number; ownerId?: number; isDisabledWithAccount?: true };
+export type DeviceFilter = { productId?: number; ownerId?: number; memberId?: number; isDisabledWithAccount?: true };
 export type DeviceInRowOrder = Awaited<ReturnType<typeof listDevicesAfter>>[number];
 
 export async function listDevicesAfter(db: Database, afterId: number, limit: number, filter: DeviceFilter = {}) {
-  const { productId, ownerId, isDisabledWithAccount } = filter;
+  const { productId, ownerId, memberId, isDisabledWithAccount } = filter;
+  const memberships = db
+    .select({ deviceRow: deviceMembers.deviceRow })
+    .from(deviceMembers)
+    .where(eq(deviceMembers.userId, memberId ?? 0));
   return db
     .select({ ...getTableColumns(devices), productKey: products.productKey })
     .from(devices)
@@ -133,6 +137,7 @@ export async function listDevicesAfter(db: Database, afterId: number, limit: num
         gt(devices.id, afterId),
         productId === undefined ? undefined : eq(devices.productId, productId),
         ownerId === undefined ? undefined : eq(devices.ownerId, ownerId),
+        memberId === undefined ? undefined : inArray(devices.id, memberships),
         isDisabledWithAccount === undefined ? undefined : eq(devices.isDisabledWithAccount, true),
       ),
     )

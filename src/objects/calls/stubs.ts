@@ -22,7 +22,7 @@ type Remote<Namespace> =
 export type RemoteDevice = Omit<Remote<Env['DEVICE_SESSION']>, 'decide'> & {
   decide: <Kind extends RequestKind>(event: EventOf<Kind>) => Promise<Results[Kind]>;
 };
-type RemoteRelay = Remote<Env['RELAY_GATEWAY']>;
+export type RemoteRelay = Remote<Env['RELAY_GATEWAY']>;
 export type RemoteFleets = Remote<Env['FLEET_DIRECTORY']>;
 type RemotePropagator = Remote<Env['PRODUCT_PROPAGATOR']>;
 type RemoteWriter = Remote<Env['PROJECTION_WRITER']>;

@@ -3,10 +3,11 @@
 // registration removed again: therefore registrations under way count as subscribers.
 import { readConfig } from '../../config.ts';
 import { verifyAccessToken } from '../../crypto/tokens.ts';
-import { refuse, type Outcome } from '../../domain/refusal.ts';
+import { credentialRefused, refuse, type Outcome } from '../../domain/refusal.ts';
 import { parseMessagingName, type DeviceIdentity } from '../../domain/topics.ts';
 import type { RelayRequest } from '../../protocol/relay.ts';
 import { digestIfCertified } from '../../crypto/messaging-password.ts';
+import { readRevokedUsers } from '../calls/revoked-users.ts';
 import { RelayKeys } from './keys.ts';
 import { actorOf, type RelayDevice, type RelayIdentity, type RelayUser } from './rules.ts';
 import { callDevice, callFleetDirectory, resultOr, type RemoteFleets } from '../calls/stubs.ts';
@@ -53,6 +54,7 @@ export class RelayAuthentication {
     const access = await verifyAccessToken(readConfig(this.#env), request.token);
     if (!access.ok) return access;
     const { userId, expiresAtMs } = access.value;
+    if ((await readRevokedUsers(this.#env)).has(userId)) return refuse(credentialRefused('session', 'unknown_account'));
     return { ok: true, value: { kind: 'user', userId, expiresAtMs } };
   }
 

@@ -6,13 +6,14 @@ import { describeError } from '../../log.ts';
 import { maxRelayFrameBytes } from '../../protocol/relay.ts';
 import { answerClose } from '../calls/open-socket.ts';
 import type { RelayRun } from '../calls/push-to-relays.ts';
+import { forgetRevokedUsers, readRevokedUsers } from '../calls/revoked-users.ts';
 import { RelayAuthentication } from './authentication.ts';
 import { Intake } from './intake.ts';
 import { RelayRequests } from './requests.ts';
-import { deadlineOf, dueDevices } from './rules.ts';
+import { deadlineOf, dueDevices, type RelayUser } from './rules.ts';
 import { Shard } from './shard.ts';
 import { RelaySnapshots } from './snapshots.ts';
-import { relayAddressHeader } from './socket.ts';
+import { relayAddressHeader, type CloseCause } from './socket.ts';
 
 /** Sockets whose deadlines are close together are closed by one alarm. */
 const minAlarmIntervalMs = 1_000;
@@ -63,11 +64,15 @@ export class RelayGateway extends DurableObject<Env> {
     this.#authentication.onRevoked(deviceId, generations);
   }
 
-  endKey(keyId: string): void {
-    this.#authentication.keys.onEnded(keyId);
-    for (const [socket, { who }] of this.#shard.clients()) {
-      if (who?.kind === 'user' && who.key?.keyId === keyId) this.#shard.end(socket, 1008, 'API key deleted');
-    }
+  endKeys(keyIds: readonly string[]): void {
+    for (const keyId of keyIds) this.#authentication.keys.onEnded(keyId);
+    this.#endUsers('API key deleted', ({ key }) => key !== undefined && keyIds.includes(key.keyId));
+  }
+
+  /** The account was disabled or deleted. */
+  endUser(userId: number): void {
+    forgetRevokedUsers();
+    this.#endUsers('account disabled', (user) => user.userId === userId);
   }
 
   endSubscriptions(deviceId: string, userId: number): void {
@@ -76,6 +81,12 @@ export class RelayGateway extends DurableObject<Env> {
     }
     this.#shard.outbox.drop(deviceId, (socket) => this.#shard.isOfUser(socket, userId));
     this.#authentication.onUserEnded(deviceId, userId);
+  }
+
+  #endUsers(cause: CloseCause, isEnded: (user: RelayUser) => boolean): void {
+    for (const [socket, { who }] of this.#shard.clients()) {
+      if (who?.kind === 'user' && isEnded(who)) this.#shard.end(socket, 1008, cause);
+    }
   }
 
   override async webSocketMessage(socket: WebSocket, data: string | ArrayBuffer): Promise<void> {
@@ -106,10 +117,15 @@ export class RelayGateway extends DurableObject<Env> {
 
   /**
    * Once a minute while there are sockets. Closes sockets that did not authenticate in time or whose token has expired, and
-   * sockets whose credentials or API keys ended while this shard could not be told.
+   * sockets whose credentials, API keys or accounts ended while this shard could not be told.
    */
   override async alarm(): Promise<void> {
-    await Promise.all([this.#endMissedRevocations(), this.#endMissedKeys(), this.#confirmFleets()]);
+    await Promise.all([
+      this.#endMissedRevocations(),
+      this.#endMissedKeys(),
+      this.#endMissedUsers(),
+      this.#confirmFleets(),
+    ]);
     let nextMs = Infinity;
     const clients = this.#shard.clients();
     for (const [socket, client] of clients) {
@@ -141,7 +157,13 @@ export class RelayGateway extends DurableObject<Env> {
     const keyIds = this.#shard
       .clients()
       .flatMap(([, { who }]) => (who?.kind === 'user' && who.key !== undefined ? [who.key.keyId] : []));
-    for (const keyId of await this.#authentication.keys.findEnded(new Set(keyIds))) this.endKey(keyId);
+    this.endKeys(await this.#authentication.keys.findEnded(new Set(keyIds)));
+  }
+
+  async #endMissedUsers(): Promise<void> {
+    if (!this.#shard.clients().some(([, { who }]) => who?.kind === 'user')) return;
+    const revoked = await readRevokedUsers(this.env);
+    this.#endUsers('account disabled', ({ userId }) => revoked.has(userId));
   }
 }
 

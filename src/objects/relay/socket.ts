@@ -12,6 +12,7 @@ export type CloseCause =
   | 'frame larger than 16 KiB'
   | 'MQTT is at /mqtt/{deviceId}'
   | 'API key deleted'
+  | 'account disabled'
   | 'not authenticated in time'
   | 'token expired'
   | 'too many frames'
@@ -45,6 +46,7 @@ const codes: { [Message in ErrorMessage]?: 401 | 403 | 404 | 500 } = {
   invalid_password: 401,
   invalid_client_id: 401,
   forbidden: 403,
+  confirmation_required: 403,
   device_disabled: 403,
   product_disabled: 403,
   activation_not_allowed: 403,

@@ -15,7 +15,7 @@ import { actorOf, scopes, type Actor } from '../../domain/access.ts';
 import type { PageRequest } from '../../domain/pagination.ts';
 import { accept, credentialRefused, refuse, limitReached, RefusedError, type Outcome } from '../../domain/refusal.ts';
 import type { ApiKeyBody } from '../../protocol/http/api-keys.ts';
-import { callRelay, relayShardNames, resultOr } from '../../objects/calls/stubs.ts';
+import { tellRelays } from '../../objects/calls/tell-relays.ts';
 import type { ServiceContext } from '../../context.ts';
 import { isWithinShield } from '../../pacing/rate-limits.ts';
 import { BlockedAddresses, rememberNewest } from '../../domain/newest.ts';
@@ -31,8 +31,6 @@ const cacheMs = 1_000;
 const refreshAfterMs = 500;
 const unknownMs = 60_000;
 const touchEveryMs = 60_000;
-/** Between the tries to tell a relay shard of a deletion. */
-const pausesMs = [100, 300];
 
 type KnownKey = ApiKeyRow & { readAtMs: number; isRefreshing: boolean };
 
@@ -81,31 +79,19 @@ export async function pageApiKeys(context: ServiceContext, userId: number, page:
 export async function removeApiKey(context: ServiceContext, userId: number, keyId: string) {
   const database = context.primary();
   const isDeleted = await deleteApiKey(database, userId, keyId);
-  deletionCount += 1;
-  knownKeys.delete(keyId);
-  if (isDeleted) {
-    const shards = relayShardNames(context.config.relayShards);
-    await Promise.all(shards.map((shard) => endAtRelay(context.env, shard, keyId)));
-    return { keyId };
-  }
+  await noteEndedKeys(context, isDeleted ? [keyId] : []);
+  if (isDeleted) return { keyId };
   const isKnown = (await findApiKey(database, keyId)) !== undefined;
   throw new RefusedError(
     isKnown ? { kind: 'not_owner', of: 'api_key', id: keyId } : { kind: 'not_found', what: 'api_key', id: keyId },
   );
 }
 
-/** A shard that cannot be told reads its keys once a minute (objects/relay/keys.ts). */
-async function endAtRelay(env: Env, shard: string, keyId: string): Promise<void> {
-  const end = () =>
-    resultOr(
-      'failed',
-      callRelay(env, shard, 'endKey', 'idempotent', (relay) => relay.endKey(keyId)),
-    );
-  for (const pauseMs of pausesMs) {
-    if ((await end()) !== 'failed') return;
-    await scheduler.wait(pauseMs);
-  }
-  await end();
+/** After their rows are gone: they end here, and their sockets at the relay. */
+export async function noteEndedKeys({ env, config }: ServiceContext, keyIds: readonly string[]): Promise<void> {
+  deletionCount += 1;
+  for (const keyId of keyIds) knownKeys.delete(keyId);
+  if (keyIds.length > 0) await tellRelays(env, config.relayShards, 'endKeys', (relay) => relay.endKeys(keyIds));
 }
 
 /** Whose key this is. An address with too many wrong pairs is refused, except with keys that are known here. */

@@ -7,12 +7,15 @@ import { inPerson } from '../../domain/access.ts';
 import { foldName } from '../../domain/names.ts';
 import { RefusedError } from '../../domain/refusal.ts';
 import { log } from '../../log.ts';
+import { forgetRevokedUsers } from '../../objects/calls/revoked-users.ts';
+import { tellRelays } from '../../objects/calls/tell-relays.ts';
 import type { SliceDone } from '../../protocol/operator.ts';
 import { provisionAtBroker } from '../broker/provisioning.ts';
 import type { ServiceContext } from '../../context.ts';
 import { deleteDevice } from '../devices/deletion.ts';
 import { readStatus } from '../devices/views.ts';
 import { changeDevice } from '../devices/devices.ts';
+import { removeMember } from '../devices/sharing.ts';
 import { issuePasswordReset } from '../accounts/password-resets.ts';
 import { devicesPerSlice, runSlice } from './device-slices.ts';
 
@@ -32,12 +35,12 @@ export async function issueResetFor(context: ServiceContext, name: string) {
   return { userId: user.id, ...reset };
 }
 
-/** No login, session or API key from the first slice on; then its devices. @throws RefusedError not_found */
+/** Login, sessions, API keys and relay sockets end with the first slice; then its devices are disabled. @throws RefusedError not_found */
 export async function disableAccount(context: ServiceContext, name: string, cursor: number): Promise<SliceDone> {
   const { id: ownerId } = await findAccount(context, name);
   const db = context.primary();
   if (cursor === 0) {
-    await disableUser(db, ownerId, Date.now());
+    await revokeAccount(context, ownerId);
     log('warn', 'operator: account disabled', { userId: ownerId });
   }
   return forDevices(context, cursor, { ownerId }, async (device) => {
@@ -53,6 +56,7 @@ export async function enableAccount(context: ServiceContext, name: string, curso
   const db = context.primary();
   if (cursor === 0) {
     await disableUser(db, ownerId, null);
+    forgetRevokedUsers();
     log('warn', 'operator: account enabled', { userId: ownerId });
   }
   return forDevices(context, cursor, { ownerId, isDisabledWithAccount: true }, async ({ deviceId }) => {
@@ -61,19 +65,38 @@ export async function enableAccount(context: ServiceContext, name: string, curso
   });
 }
 
-/** Its devices first, then the rest. If devices remain, the account stays disabled and can be deleted again. */
+/**
+ * Its memberships and devices first, then the rest. If some of them remain, the account stays disabled and can be deleted
+ * again.
+ */
 export async function deleteAccount(context: ServiceContext, name: string, cursor: number): Promise<SliceDone> {
   const { id: ownerId } = await findAccount(context, name);
   const db = context.primary();
-  if (cursor === 0) await disableUser(db, ownerId, Date.now());
-  const done = await forDevices(context, cursor, { ownerId }, ({ deviceId }) =>
+  if (cursor === 0) await revokeAccount(context, ownerId);
+  const self = { userId: ownerId, address: 'operator' };
+  const left = await forDevices(context, 0, { memberId: ownerId }, ({ deviceId }) =>
+    removeMember(context, inPerson(ownerId), deviceId, self),
+  );
+  const own = await forDevices(context, cursor, { ownerId }, ({ deviceId }) =>
     deleteDevice(context, inPerson(ownerId), deviceId),
   );
-  if (done.cursor === null && (await listDevicesAfter(db, 0, 1, { ownerId })).length === 0) {
+  const areMoreMemberships = left.cursor !== null && left.done > 0;
+  const next = own.cursor ?? (areMoreMemberships ? cursor : null);
+  const remaining = await Promise.all(
+    [{ ownerId }, { memberId: ownerId }].map((filter) => listDevicesAfter(db, 0, 1, filter)),
+  );
+  if (next === null && remaining.flat().length === 0) {
     await eraseUser(db, ownerId, Date.now());
     log('warn', 'operator: account deleted', { userId: ownerId });
   }
-  return done;
+  return { done: left.done + own.done, failed: left.failed + own.failed, cursor: next };
+}
+
+/** When it returns, no session, API key or relay socket of the user is left; access tokens end within two seconds. */
+async function revokeAccount({ env, config, primary }: ServiceContext, userId: number): Promise<void> {
+  await disableUser(primary(), userId, Date.now());
+  forgetRevokedUsers();
+  await tellRelays(env, config.relayShards, 'endUser', (relay) => relay.endUser(userId));
 }
 
 /** Messaging passwords are not stored: a device whose account the broker lost has to activate again. */

@@ -190,7 +190,7 @@ describe('the deletion of an API key', () => {
     let isDeleted: Promise<unknown> | undefined;
     vi.spyOn(crypto.subtle, 'digest').mockImplementation(async (algorithm, data) => {
       // The key was read and is compared now.
-      isDeleted ??= runInDurableObject(shard(), (gateway: RelayGateway) => gateway.endKey(key.keyId));
+      isDeleted ??= runInDurableObject(shard(), (gateway: RelayGateway) => gateway.endKeys([key.keyId]));
       await isDeleted;
       return digest(algorithm, data);
     });
@@ -202,7 +202,7 @@ describe('the deletion of an API key', () => {
   it('is told again to a shard that fails', async () => {
     const key = await makeKey();
     const socket = await signIn(key);
-    const told = vi.spyOn(RelayGateway.prototype, 'endKey').mockImplementationOnce(() => {
+    const told = vi.spyOn(RelayGateway.prototype, 'endKeys').mockImplementationOnce(() => {
       throw new Error('the shard is overloaded');
     });
     expect(await deleteKey(key)).toMatchObject({ code: 200 });
