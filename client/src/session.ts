@@ -149,5 +149,6 @@ function renewalOf(expiresAtMs: number, lifeMs = expiresAtMs - Date.now()): numb
 
 async function isTokenRefused(response: Response): Promise<boolean> {
   const body: unknown = await response.clone().json();
-  return typeof body === 'object' && body !== null && 'message' in body && body.message === 'unauthorized';
+  // A detail may follow the word.
+  return typeof body === 'object' && body !== null && 'message' in body && /^unauthorized\b/.test(String(body.message));
 }

@@ -36,6 +36,21 @@ export async function isCodeOf(secrets: readonly string[], parts: readonly strin
   return codes.map((right) => isEqualDigest(right, code)).includes(true);
 }
 
+/** The secret with its code behind it, so that an invented one is refused before a row is read. */
+export async function certifySecret(secrets: readonly string[], use: string, secret: string): Promise<string> {
+  return secret + (await certify(secrets, [use, secret]));
+}
+
+/** The secret without its code; undefined for an invented one, and for one whose key was removed. */
+export async function openCertified(
+  secrets: readonly string[],
+  use: string,
+  shown: string,
+): Promise<string | undefined> {
+  const secret = shown.slice(0, -codeLength);
+  return (await isCodeOf(secrets, [use, secret], shown.slice(-codeLength))) ? secret : undefined;
+}
+
 function importMacKey(secret: string): Promise<CryptoKey> {
   const algorithm = { name: 'HMAC', hash: 'SHA-256' };
   return crypto.subtle.importKey('raw', new TextEncoder().encode(secret), algorithm, false, ['sign']);

@@ -1,12 +1,14 @@
 // Who asks: sets `c.var.caller` or refuses with 401; a user who asks too often is refused with 429. Whether an API
-// key may ask at all follows from the actions that a route declares; everything else that a caller may is decided by each
-// service.
+// key may ask at all, and whether the session has to be open, follows from the actions that a route declares. Everything else
+// that a caller may is decided by each service.
 import type { Context } from 'hono';
 import { createMiddleware } from 'hono/factory';
 import { verifyAccessToken } from '../crypto/tokens.ts';
 import { hasScope, inPerson, scopesFor, type Action } from '../domain/access.ts';
 import { credentialRefused, refuse, RefusedError, unwrap, type Outcome } from '../domain/refusal.ts';
+import { readRevokedUsers } from '../objects/calls/revoked-users.ts';
 import { authenticateKey } from '../services/accounts/api-keys.ts';
+import { requireOpenSession } from '../services/accounts/sessions.ts';
 import { holdToShield, holdToUserRate } from '../pacing/rate-limits.ts';
 import type { AppEnv, Caller, UserCaller } from './app-env.ts';
 import { readClientAddress } from './client-address.ts';
@@ -15,7 +17,11 @@ type Asking = Pick<Context<AppEnv>, 'req' | 'env' | 'var'>;
 type CallerOf<Accepts> = Accepts extends 'user' ? UserCaller : Caller;
 
 /** `user`: a bearer token only; `user-or-key`: an API key pair as well, with a scope for one of `actions`. */
-function authenticate<Accepts extends 'user' | 'user-or-key'>(accepts: Accepts, actions: readonly Action[]) {
+function authenticate<Accepts extends 'user' | 'user-or-key'>(
+  accepts: Accepts,
+  actions: readonly Action[],
+  isConfirmed = false,
+) {
   return createMiddleware<AppEnv & { Variables: { caller: CallerOf<Accepts> } }>(async (c, next) => {
     // A bearer token decides wherever there is one, even a bad one: a caller never silently becomes somebody else.
     const header = c.req.header('Authorization');
@@ -30,6 +36,10 @@ function authenticate<Accepts extends 'user' | 'user-or-key'>(accepts: Accepts, 
     await holdToUserRate(context, caller.userId, isWrite ? 'write' : 'read');
     if (!actions.some((scoped) => hasScope(caller, scoped))) {
       throw new RefusedError({ kind: 'key_lacks_right', lacks: 'scope', action });
+    }
+    // Reads and commands do without the database. What stays after a token has expired asks it first.
+    if (caller.kind === 'user' && (accepts === 'user' || isWrite)) {
+      await requireOpenSession(context, caller, isConfirmed);
     }
     c.set('caller', caller as CallerOf<Accepts>);
     await next();
@@ -54,6 +64,11 @@ export function inPersonFor(...actions: [Action, ...Action[]]) {
   return { 'x-actions': actions, security: [{ bearerAuth: [] }], middleware: authenticate('user', actions) };
 }
 
+/** As `inPersonFor`, and the user has logged in or shown the password a moment ago (POST /users/me/confirmations). */
+export function confirmedFor(...actions: [Action, ...Action[]]) {
+  return { ...inPersonFor(...actions), middleware: authenticate('user', actions, true) };
+}
+
 export async function readBearer(c: Asking, header = c.req.header('Authorization')): Promise<Outcome<UserCaller>> {
   const token = /^Bearer +(\S+)$/i.exec(header?.trim() ?? '')?.[1];
   if (token === undefined) {
@@ -63,6 +78,7 @@ export async function readBearer(c: Asking, header = c.req.header('Authorization
   const access = await verifyAccessToken(c.var.context.config, token);
   if (!access.ok) return access;
   const { userId, sessionId } = access.value;
+  if ((await readRevokedUsers(c.env)).has(userId)) return refuse(credentialRefused('session', 'unknown_account'));
   return { ok: true, value: { kind: 'user', ...inPerson(userId), sessionId } };
 }
 

@@ -97,6 +97,18 @@ describe('what the platform charges for', () => {
     expectNothing(used, 'D1 statements', 'object rows written', 'object alarms set');
   });
 
+  test('hundreds of status views read the list of revoked users once a second, and nothing else of D1', async () => {
+    const { deviceId } = device;
+    const view = () => dataOf(rig.owner.api.devices[':deviceId'].status.$get({ param: { deviceId } }));
+    const startedAtMs = Date.now();
+    const used = await count(async () => {
+      for (let views = 0; views < 200; views += 1) await view();
+    });
+    expectNothing(used, 'D1 statements');
+    expect(used['D1 reads of revoked users']).toBeGreaterThan(0);
+    expect(used['D1 reads of revoked users']).toBeLessThanOrEqual(1 + (Date.now() - startedAtMs) / 1000);
+  });
+
   test('a report that changes nothing is one call of its object, and writes nothing', async () => {
     const used = await count(() => sendReport({ position: 'up', wifi_rssi: -51 }));
     expect(used).toMatchObject({ requests: 1, 'DeviceSession.ingest': 1 });

@@ -23,11 +23,11 @@ export const accountTexts = {
     oldPassword: 'Present password',
     newPassword: 'New password',
     wrongPassword: 'The present password is wrong.',
-    passwordChanged: 'The password was changed. Other sessions have ended.',
+    passwordChanged: 'The password was changed. Other sessions and all API keys have ended.',
   },
   sessions: {
     title: 'Sessions',
-    hint: 'Where you are signed in. An ended session works on until its access token expires, usually within two hours.',
+    hint: 'Where you are signed in. An ended session changes nothing any more; it can read and switch until its access token expires, within two hours.',
     none: 'No session is open.',
     current: 'this one',
     unknownClient: 'Unknown client',

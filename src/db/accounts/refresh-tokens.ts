@@ -1,13 +1,13 @@
 // Queries on sessions: one row for all refresh tokens that descend from one login, of which only digests are stored; and the
-// change of a password, which ends sessions and login devices in the same transaction.
-import { and, desc, eq, gt, ne, sql } from 'drizzle-orm';
+// change of a password, which ends sessions, API keys and login devices in the same transaction.
+import { and, desc, eq, gt, isNull, sql, type SQL } from 'drizzle-orm';
 import type { PageRequest } from '../../domain/pagination.ts';
 import type { Rotation } from '../../domain/token-rotation.ts';
 import { runTogether, type Database } from '../client.ts';
 import { purge } from '../expired-rows.ts';
 import { insertSelect } from '../insert.ts';
 import { countOf, readPage } from '../pages.ts';
-import { loginDevices, refreshTokens, users } from '../schema/accounts.ts';
+import { apiKeys, loginDevices, refreshTokens, users } from '../schema/accounts.ts';
 
 type Session = {
   family: string;
@@ -22,7 +22,7 @@ export type SessionClient = { clientAddress: string; userAgent: string };
 /** False when the password was changed meanwhile: no session of the old password survives the change. */
 export async function insertSession(
   database: Database,
-  session: Omit<Session, 'rotations'> & SessionClient & { createdAt: number },
+  session: Omit<Session, 'rotations'> & SessionClient & { sessionId: string; createdAt: number },
   passwordHash: string,
   maxSessions: number,
 ): Promise<boolean> {
@@ -42,6 +42,29 @@ export async function insertSession(
 export async function findSession(database: Database, family: string): Promise<Session | undefined> {
   const row = await database.select().from(refreshTokens).where(eq(refreshTokens.family, family)).get();
   return row && { ...row, digest: row.hash, rotations: row.rotations ?? [] };
+}
+
+/** When the user of an open session logged in or last showed the password; undefined if session or account has ended. */
+export async function findConfirmation(
+  database: Database,
+  { userId, sessionId }: { userId: number; sessionId: string },
+  nowMs: number,
+): Promise<number | undefined> {
+  const { createdAt, confirmedAt, expiresAt } = refreshTokens;
+  const row = await database
+    .select({ createdAt, confirmedAt })
+    .from(refreshTokens)
+    .innerJoin(users, and(eq(users.id, refreshTokens.userId), isNull(users.disabledAt)))
+    .where(and(eq(refreshTokens.sessionId, sessionId), eq(refreshTokens.userId, userId), gt(expiresAt, nowMs)))
+    .get();
+  return row && Math.max(row.createdAt, row.confirmedAt ?? 0);
+}
+
+export async function confirmSession(database: Database, userId: number, sessionId: string, nowMs: number) {
+  await database
+    .update(refreshTokens)
+    .set({ confirmedAt: nowMs })
+    .where(and(eq(refreshTokens.sessionId, sessionId), eq(refreshTokens.userId, userId)));
 }
 
 export async function rotateToken(
@@ -66,20 +89,22 @@ export async function deleteFamily(database: Database, family: string): Promise<
 
 export async function listSessions(database: Database, userId: number, nowMs: number, page: PageRequest) {
   const live = and(eq(refreshTokens.userId, userId), gt(refreshTokens.expiresAt, nowMs));
-  const { family, createdAt, rotatedAt, expiresAt, clientAddress, userAgent } = refreshTokens;
+  const { createdAt, rotatedAt, expiresAt, clientAddress, userAgent } = refreshTokens;
+  // Sessions from before the column cannot be refreshed any more.
+  const sessionId = sql<string>`coalesce(${refreshTokens.sessionId}, '')`.as('public_id');
   const rows = database
-    .select({ family, createdAt, rotatedAt, expiresAt, clientAddress, userAgent })
+    .select({ sessionId, createdAt, rotatedAt, expiresAt, clientAddress, userAgent })
     .from(refreshTokens)
     .where(live)
     .orderBy(desc(expiresAt));
   return readPage(database, countOf(database, refreshTokens, live), rows.$dynamic(), page);
 }
 
-export async function deleteSessionOf(database: Database, userId: number, family: string): Promise<boolean> {
+export async function deleteSessionOf(database: Database, userId: number, sessionId: string): Promise<boolean> {
   const ended = await database
     .delete(refreshTokens)
-    .where(and(eq(refreshTokens.family, family), eq(refreshTokens.userId, userId)))
-    .returning({ family: refreshTokens.family });
+    .where(and(eq(refreshTokens.sessionId, sessionId), eq(refreshTokens.userId, userId)))
+    .returning({ hash: refreshTokens.hash });
   return ended.length > 0;
 }
 
@@ -88,27 +113,43 @@ export async function deleteSessionsOf(database: Database, userId: number, kept:
   const ofUser = eq(refreshTokens.userId, userId);
   const ended = await database
     .delete(refreshTokens)
-    .where(kept === undefined ? ofUser : and(ofUser, ne(refreshTokens.family, kept)))
-    .returning({ family: refreshTokens.family });
+    .where(kept === undefined ? ofUser : and(ofUser, isNotSession(kept)))
+    .returning({ hash: refreshTokens.hash });
   return ended.length;
 }
 
-/** Replaces the password hash and ends every family and device but one, in one transaction; false after a concurrent change. */
-export async function replacePassword(
-  database: Database,
-  change: { userId: number; oldHash: string; newHash: string; keptFamily: string; keptDevice: string },
-): Promise<boolean> {
-  const isChanged = sql`exists (select 1 from ${users} where id = ${change.userId} and password_hash = ${change.newHash})`;
-  const [changed] = await runTogether<[unknown, unknown, unknown]>(database, [
+function isNotSession(sessionId: string): SQL {
+  return sql`${refreshTokens.sessionId} is not ${sessionId}`;
+}
+
+/** `keyIds`: the API keys that ended. */
+export type EndedAccess = { sessions: number; keyIds: string[] };
+
+export type PasswordChange = {
+  userId: number;
+  oldHash: string;
+  newHash: string;
+  keptSession: string;
+  keptDevice: string;
+  endsSessions: boolean;
+  endsKeys: boolean;
+};
+
+/** Replaces the password hash and ends all login devices but one, in one transaction; undefined after a concurrent change. */
+export async function replacePassword(database: Database, change: PasswordChange): Promise<EndedAccess | undefined> {
+  const { userId, oldHash, newHash, keptSession, keptDevice, endsSessions, endsKeys } = change;
+  const isChanged = sql`exists (select 1 from ${users} where id = ${userId} and password_hash = ${newHash})`;
+  const [changed, sessions, keys] = await runTogether<[unknown, unknown, { key_id: string }, unknown]>(database, [
+    sql`update ${users} set password_hash = ${newHash} where id = ${userId} and password_hash = ${oldHash}`,
     sql`
-      update ${users} set password_hash = ${change.newHash}
-      where id = ${change.userId} and password_hash = ${change.oldHash}`,
-    sql`
-      delete from ${refreshTokens}
-      where user_id = ${change.userId} and family <> ${change.keptFamily} and ${isChanged}`,
-    sql`
-      delete from ${loginDevices}
-      where user_id = ${change.userId} and hash <> ${change.keptDevice} and ${isChanged}`,
+      delete from ${refreshTokens} where user_id = ${userId} and ${isNotSession(keptSession)} and ${Number(endsSessions)}
+        and ${isChanged} returning hash`,
+    sql`delete from ${apiKeys} where user_id = ${userId} and ${Number(endsKeys)} and ${isChanged} returning key_id`,
+    sql`delete from ${loginDevices} where user_id = ${userId} and hash <> ${keptDevice} and ${isChanged}`,
   ]);
-  return changed.meta.changes === 1;
+  return changed.meta.changes === 1 ? endedAccess(sessions.results, keys.results) : undefined;
+}
+
+export function endedAccess(sessions: readonly unknown[], keys: readonly { key_id: string }[]): EndedAccess {
+  return { sessions: sessions.length, keyIds: keys.map(({ key_id: keyId }) => keyId) };
 }

@@ -70,7 +70,13 @@ export const logoutBodySchema = z
   .openapi('LogoutRequest', { description: 'The session to end; by default that of the bearer token.' });
 
 export const passwordBodySchema = z
-  .object({ oldPassword: oldPasswordSchema, newPassword: newPasswordSchema, deviceToken: shownDeviceTokenSchema })
+  .object({
+    oldPassword: oldPasswordSchema,
+    newPassword: newPasswordSchema,
+    deviceToken: shownDeviceTokenSchema,
+    endSessions: z.boolean().default(true).openapi({ description: 'All but the session of this request.' }),
+    endKeys: z.boolean().default(true).openapi({ description: 'All API keys.' }),
+  })
   .openapi('PasswordRequest');
 export type PasswordBody = z.infer<typeof passwordBodySchema>;
 
@@ -105,7 +111,16 @@ export const sessionSchema = z
 
 export const loggedOutSchema = z.object({ message: z.literal('logged_out') }).openapi('LoggedOut');
 
-export const passwordChangedSchema = z.object({ message: z.literal('password_changed') }).openapi('PasswordChanged');
+export const passwordChangedSchema = z
+  .object({
+    message: z.literal('password_changed'),
+    endedSessions: z.int().min(0).openapi({ example: 2 }),
+    endedKeys: z.int().min(0).openapi({ example: 1 }),
+  })
+  .openapi('PasswordChanged');
+
+export const confirmationBodySchema = z.object({ password: oldPasswordSchema }).openapi('ConfirmationRequest');
+export const confirmedSchema = z.object({ message: z.literal('confirmed') }).openapi('Confirmed');
 
 const sessionIdSchema = z.string().openapi({ example: '5f2b9c7d1e8a4f3b6c0d2e1f' });
 

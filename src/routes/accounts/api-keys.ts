@@ -1,5 +1,5 @@
 // API keys (contract 4.1), managed with a bearer token only: parse, one service call, answer.
-import { inPersonFor } from '../../http/authenticate.ts';
+import { confirmedFor, inPersonFor } from '../../http/authenticate.ts';
 import { answer, callerErrors, responsesOf, signedInErrors } from '../../http/envelope.ts';
 import { jsonBody } from '../../http/request-body.ts';
 import { createRouter, routesAbout } from '../../http/router.ts';
@@ -19,9 +19,15 @@ export const apiKeyRoutes = createRouter()
         'The value is shown this once. A user has at most 20 keys, or as many as the operator allows. A key may be held to ' +
         'scopes and to the devices of one product; without them it may do everything that keys may. `manage` amounts to ' +
         'owning the devices: it makes messaging passwords, claims devices and invites users.',
-      ...asUser,
+      ...confirmedFor('manageKeys'),
       request: { body: jsonBody(schemas.apiKeyBodySchema) },
-      responses: responsesOf(schemas.createdApiKeySchema, ...signedInErrors, 'not_found', 'too_many_api_keys'),
+      responses: responsesOf(
+        schemas.createdApiKeySchema,
+        ...signedInErrors,
+        'confirmation_required',
+        'not_found',
+        'too_many_api_keys',
+      ),
     }),
     (c) => answer(c, createApiKey(c.var.context, c.var.caller.userId, c.req.valid('json'))),
   )

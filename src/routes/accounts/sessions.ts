@@ -24,7 +24,8 @@ export const userSessionRoutes = createRouter()
     route('delete', '/{sessionId}', {
       summary: 'End one of your sessions',
       description:
-        'Its refresh token is gone at once; an access token that was issued before stays valid until it expires.',
+        'Its refresh token is gone at once. An access token that was issued before reads and controls until it expires, and ' +
+        'changes nothing.',
       ...onSessions,
       request: { params: schemas.sessionIdParamSchema },
       responses: responsesOf(schemas.endedSessionSchema, ...signedInErrors, 'not_found'),

@@ -5,7 +5,7 @@ import { answer, responsesOf, signedInErrors } from '../../http/envelope.ts';
 import { jsonBody } from '../../http/request-body.ts';
 import { createRouter, routesAbout } from '../../http/router.ts';
 import * as schemas from '../../protocol/http/users.ts';
-import { changePassword, readAccount, registerUser } from '../../services/accounts/accounts.ts';
+import { changePassword, confirmPassword, readAccount, registerUser } from '../../services/accounts/accounts.ts';
 import { requestPasswordReset, resetPassword } from '../../services/accounts/password-resets.ts';
 import { logIn, logOut, refreshSession } from '../../services/accounts/sessions.ts';
 
@@ -83,7 +83,7 @@ export const userRoutes = createRouter()
       summary: 'End a session',
       description:
         'Ends the session of the refresh token in the body, or else that of the bearer token; one of the two is needed. ' +
-        'An access token that was issued before stays valid until it expires.',
+        'An access token that was issued before reads and controls until it expires, and changes nothing.',
       'x-actions': onSessions['x-actions'],
       security: [...onSessions.security, {}],
       middleware: limitRate('REFRESH_LIMIT'),
@@ -99,7 +99,7 @@ export const userRoutes = createRouter()
   .openapi(
     route('put', '/password', {
       summary: 'Change your password',
-      description: 'Ends all other sessions: their refresh tokens are gone, their access tokens expire.',
+      description: 'Ends all other sessions and all API keys, unless the request says otherwise.',
       ...onSessions,
       middleware: [onSessions.middleware, limitRate('LOGIN_LIMIT')] as const,
       request: { body: jsonBody(schemas.passwordBodySchema) },
@@ -112,10 +112,25 @@ export const userRoutes = createRouter()
         'too_many_requests',
       ),
     }),
-    async (c) => {
+    (c) => {
       const caller = { ...c.var.caller, clientAddress: readClientAddress(c) };
-      await changePassword(c.var.context, caller, c.req.valid('json'));
-      return answer(c, { message: 'password_changed' as const });
+      return answer(c, changePassword(c.var.context, caller, c.req.valid('json')));
+    },
+  )
+  .openapi(
+    route('post', '/me/confirmations', {
+      summary: 'Show your password again',
+      description:
+        'For five minutes this session may then do what answers `confirmation_required`. A login counts as well. Wrong ' +
+        'passwords count as at a login.',
+      ...onSessions,
+      middleware: [onSessions.middleware, limitRate('LOGIN_LIMIT')] as const,
+      request: { body: jsonBody(schemas.confirmationBodySchema) },
+      responses: responsesOf(schemas.confirmedSchema, ...signedInErrors, 'invalid_password', 'too_many_requests'),
+    }),
+    (c) => {
+      const caller = { ...c.var.caller, clientAddress: readClientAddress(c) };
+      return answer(c, confirmPassword(c.var.context, caller, c.req.valid('json').password));
     },
   )
   .openapi(
@@ -136,13 +151,11 @@ export const userRoutes = createRouter()
   .openapi(
     route('put', '/password-reset', {
       summary: 'Set a password anew',
-      description: 'With the token of a mail or of the operator, good once and for half an hour. Ends all sessions.',
+      description:
+        'With the token of a mail or of the operator, good once and for half an hour. Ends all sessions and API keys.',
       middleware: limitRate('LOGIN_LIMIT'),
       request: { body: jsonBody(schemas.resetBodySchema) },
       responses: responsesOf(schemas.passwordChangedSchema, 'invalid_request', 'weak_password', 'too_many_requests'),
     }),
-    async (c) => {
-      await resetPassword(c.var.context, c.req.valid('json'), readClientAddress(c));
-      return answer(c, { message: 'password_changed' as const });
-    },
+    (c) => answer(c, resetPassword(c.var.context, c.req.valid('json'), readClientAddress(c))),
   );

@@ -1,5 +1,5 @@
 // Whose a device is, over HTTP: claim tokens, release, transfer, pairing window. Parse, one service call, answer.
-import { inPersonFor, signedInFor } from '../../http/authenticate.ts';
+import { confirmedFor, inPersonFor, signedInFor } from '../../http/authenticate.ts';
 import { readClientAddress } from '../../http/client-address.ts';
 import { answer, callerErrors, deviceErrors, responsesOf, signedInErrors } from '../../http/envelope.ts';
 import { jsonBody } from '../../http/request-body.ts';
@@ -63,9 +63,14 @@ export const deviceOwnershipRoutes = createRouter()
       description:
         "It belongs to its product's owner again and can be claimed by whoever has it. Its credentials and sessions end at " +
         'once; history, events, properties and commands are erased.',
-      ...inPersonFor('transfer'),
+      ...confirmedFor('transfer'),
       request: { params: deviceIdParamSchema },
-      responses: responsesOf(schemas.passedDeviceSchema, ...deviceErrors, 'device_not_activated'),
+      responses: responsesOf(
+        schemas.passedDeviceSchema,
+        ...deviceErrors,
+        'confirmation_required',
+        'device_not_activated',
+      ),
     }),
     (c) => answer(c, ownership.releaseDevice(c.var.context, c.var.caller, c.req.valid('param').deviceId)),
   )
@@ -74,9 +79,15 @@ export const deviceOwnershipRoutes = createRouter()
       summary: 'Offer a device to another user, for seven days',
       description:
         'The answer does not tell whether the e-mail has an account. A second offer takes the place of the first.',
-      ...inPersonFor('transfer'),
+      ...confirmedFor('transfer'),
       request: { params: deviceIdParamSchema, body: jsonBody(schemas.offerBodySchema) },
-      responses: responsesOf(schemas.offerSchema, ...deviceErrors, 'device_not_activated', 'too_many_transfers'),
+      responses: responsesOf(
+        schemas.offerSchema,
+        ...deviceErrors,
+        'confirmation_required',
+        'device_not_activated',
+        'too_many_transfers',
+      ),
     }),
     (c) => {
       const offered = { ...c.req.valid('json'), address: readClientAddress(c) };

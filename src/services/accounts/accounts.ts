@@ -2,13 +2,14 @@
 import { checkPassword, hashPassword } from '../../crypto/password.ts';
 import { createId, digestOf } from '../../crypto/secrets.ts';
 import type { Database } from '../../db/client.ts';
-import { replacePassword } from '../../db/accounts/refresh-tokens.ts';
+import { confirmSession, replacePassword, type EndedAccess } from '../../db/accounts/refresh-tokens.ts';
 import { readSetting } from '../../db/accounts/operator.ts';
 import { findUser, findUserByName, insertUser, type UserRow } from '../../db/accounts/users.ts';
 import { foldName } from '../../domain/names.ts';
 import { credentialRefused, RefusedError } from '../../domain/refusal.ts';
 import type { PasswordBody } from '../../protocol/http/users.ts';
 import type { ServiceContext } from '../../context.ts';
+import { noteEndedKeys } from './api-keys.ts';
 import { beginLoginAttempt, countFailure, resetFailures } from './login-attempts.ts';
 import { passwordQueueOf } from '../../pacing/password-queue.ts';
 import { toIso } from '../../domain/time.ts';
@@ -44,37 +45,67 @@ export async function readAccount(context: ServiceContext, userId: number) {
   return { userId, username, email, createdAt: toIso(createdAt) };
 }
 
-/** Ends all other sessions of the user, and forgets the devices on which they began. */
+type CallerInSession = { userId: number; sessionId: string; clientAddress: string };
+
+/** Forgets the devices on which the user logged in; by default ends all other sessions, and all API keys. */
 export async function changePassword(
   context: ServiceContext,
-  caller: { userId: number; sessionId: string; clientAddress: string },
-  { oldPassword, newPassword, deviceToken }: PasswordBody,
-): Promise<void> {
+  caller: CallerInSession,
+  { oldPassword, newPassword, deviceToken, endSessions, endKeys }: PasswordBody,
+) {
   refuseWeak(newPassword);
+  const database = context.primary();
+  const { user, isKnownDevice } = await requirePassword(context, caller, oldPassword, deviceToken ?? undefined);
+  const hashClient = { isKnown: isKnownDevice, address: caller.clientAddress };
+  const ended = await replacePassword(database, {
+    userId: user.id,
+    oldHash: user.passwordHash,
+    newHash: await passwordQueueOf(context.config).run(hashClient, () => hashPassword(newPassword)),
+    keptSession: caller.sessionId,
+    keptDevice: isKnownDevice ? await digestOf(deviceToken ?? '') : '',
+    endsSessions: endSessions,
+    endsKeys: endKeys,
+  });
+  // Another change came first: the given password is no longer the current one.
+  if (ended === undefined) throw new RefusedError(credentialRefused('account_password', 'revoked'));
+  return describePasswordChange(context, ended);
+}
+
+/** When it is answered, no key that ended opens anything. */
+export async function describePasswordChange(context: ServiceContext, { sessions, keyIds }: EndedAccess) {
+  await noteEndedKeys(context, keyIds);
+  return { message: 'password_changed' as const, endedSessions: sessions, endedKeys: keyIds.length };
+}
+
+/** For five minutes the session may do what needs its user himself (`requireOpenSession`). */
+export async function confirmPassword(context: ServiceContext, caller: CallerInSession, password: string) {
+  await requirePassword(context, caller, password, undefined);
+  await confirmSession(context.primary(), caller.userId, caller.sessionId, Date.now());
+  return { message: 'confirmed' as const };
+}
+
+async function requirePassword(
+  context: ServiceContext,
+  caller: CallerInSession,
+  password: string,
+  shownToken: string | undefined,
+) {
   const database = context.primary();
   const user = await requireUser(context, caller.userId);
   // A stolen access token must not be a way to guess the password undisturbed.
   const { id: userId, foldedEmail: account } = user;
   const { clientAddress } = caller;
-  const client = { account, userId, clientAddress, shownToken: deviceToken ?? undefined };
+  const client = { account, userId, clientAddress, shownToken };
   const attempt = await beginLoginAttempt(database, context.config.limits, client);
   const { isKnownDevice } = attempt;
   const queue = passwordQueueOf(context.config);
   const hashClient = { isKnown: isKnownDevice, address: clientAddress };
-  if (!(await queue.run(hashClient, () => checkPassword(oldPassword, user.passwordHash)))) {
+  if (!(await queue.run(hashClient, () => checkPassword(password, user.passwordHash)))) {
     await countFailure(database, attempt);
     throw new RefusedError(credentialRefused('account_password', 'wrong'));
   }
   await resetFailures(database, attempt);
-  const isChanged = await replacePassword(database, {
-    userId,
-    oldHash: user.passwordHash,
-    newHash: await queue.run(hashClient, () => hashPassword(newPassword)),
-    keptFamily: caller.sessionId,
-    keptDevice: isKnownDevice ? await digestOf(deviceToken ?? '') : '',
-  });
-  // Another change came first: the given password is no longer the current one.
-  if (!isChanged) throw new RefusedError(credentialRefused('account_password', 'revoked'));
+  return { user, isKnownDevice };
 }
 
 export async function requireUser(context: ServiceContext, userId: number): Promise<UserRow> {

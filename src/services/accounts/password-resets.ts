@@ -2,13 +2,13 @@
 // answer to a request for a mail is the same, so that it does not tell which accounts exist.
 import { runInBackground } from '../../background.ts';
 import { hashPassword } from '../../crypto/password.ts';
-import { createSecret, digestOf } from '../../crypto/secrets.ts';
+import { certifySecret, createSecret, digestOf, openCertified } from '../../crypto/secrets.ts';
 import { findPasswordReset, insertPasswordReset, usePasswordReset } from '../../db/accounts/password-resets.ts';
 import { findUserByName, type UserRow } from '../../db/accounts/users.ts';
 import { foldName } from '../../domain/names.ts';
 import { RefusedError } from '../../domain/refusal.ts';
 import { log } from '../../log.ts';
-import { refuseWeak } from './accounts.ts';
+import { describePasswordChange, refuseWeak } from './accounts.ts';
 import type { ServiceContext } from '../../context.ts';
 import { passwordQueueOf } from '../../pacing/password-queue.ts';
 import { hourMs, minuteMs, toIso } from '../../domain/time.ts';
@@ -18,7 +18,9 @@ import type { Config } from '../../config.ts';
 const tokensPerHour = 3;
 /** A mail may be slow; a token that lies in a mailbox for long is a risk. */
 const tokenMinutes = 30;
-const tokenPattern = /^pr_[A-Za-z0-9]{43}$/;
+/** A secret and a code over it. */
+const tokenPattern = /^pr_[A-Za-z0-9]{69}$/;
+const tokenUse = 'latchwork password reset';
 
 /** Goes on after the answer, whose time would tell an account that exists. @throws RefusedError not_found without mails */
 export function requestPasswordReset(context: ServiceContext, email: string): void {
@@ -41,31 +43,36 @@ export async function issuePasswordReset(
   { id: userId }: UserRow,
 ): Promise<{ token: string; link: string | null; expiresAt: string } | undefined> {
   const nowMs = Date.now();
-  const token = createSecret('pr_', 43);
+  const secret = createSecret('pr_', 43);
+  const token = await certifySecret(config.messagingSecrets, tokenUse, secret);
   const expiresAt = nowMs + tokenMinutes * minuteMs;
-  const row = { hash: await digestOf(token), userId, createdAt: nowMs, expiresAt };
+  const row = { hash: await digestOf(secret), userId, createdAt: nowMs, expiresAt };
   if (!(await insertPasswordReset(primary(), row, tokensPerHour, nowMs - hourMs))) return undefined;
   const link = config.passwordResetUrl?.replaceAll('{token}', token) ?? null;
   return { token, link, expiresAt: toIso(expiresAt) };
 }
 
-/** Ends all sessions of the user and every other token. @throws RefusedError invalid_input for a token that is not good */
+/** Ends all sessions, API keys and other tokens of the user. @throws RefusedError invalid_input for a token that is not good */
 export async function resetPassword(
   context: ServiceContext,
   { token, newPassword }: { token: string; newPassword: string },
   clientAddress: string,
-): Promise<void> {
+) {
   refuseWeak(newPassword);
   const refusal = new RefusedError({ kind: 'invalid_input', path: 'token', problem: 'is unknown, used or expired' });
   if (!tokenPattern.test(token)) throw refusal;
+  const secret = await openCertified(context.config.messagingSecrets, tokenUse, token);
+  if (secret === undefined) throw refusal;
   const queue = passwordQueueOf(context.config);
   const client = { isKnown: false, address: clientAddress };
   queue.refuseIfFull(client);
   const database = context.primary();
-  const reset = await findPasswordReset(database, await digestOf(token), Date.now());
+  const reset = await findPasswordReset(database, await digestOf(secret), Date.now());
   if (reset === undefined) throw refusal;
   const passwordHash = await queue.run(client, () => hashPassword(newPassword));
-  if (!(await usePasswordReset(database, reset, passwordHash))) throw refusal;
+  const ended = await usePasswordReset(database, reset, passwordHash);
+  if (ended === undefined) throw refusal;
+  return describePasswordChange(context, ended);
 }
 
 function describeReset(linkOrToken: string): { subject: string; text: string } {

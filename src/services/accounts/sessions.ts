@@ -1,13 +1,21 @@
 // Logging in, refreshing, logging out; listing and ending one's own sessions. A session is a family of refresh tokens, of which
-// one is current; its access tokens are valid until they expire: checking them must not cost a database read a request.
+// one is current. Its access tokens read and control until they expire; for anything else the session has to be open.
 import { checkPassword, dummyHash } from '../../crypto/password.ts';
-import { createSecret, deriveSecret, digestOf, isEqualDigest } from '../../crypto/secrets.ts';
+import {
+  certifySecret,
+  createSecret,
+  deriveSecret,
+  digestOf,
+  isEqualDigest,
+  openCertified,
+} from '../../crypto/secrets.ts';
 import { signAccessToken } from '../../crypto/tokens.ts';
 import type { Database } from '../../db/client.ts';
 import {
   deleteFamily,
   deleteSessionOf,
   deleteSessionsOf,
+  findConfirmation,
   findSession,
   insertSession,
   listSessions,
@@ -22,12 +30,15 @@ import { log } from '../../log.ts';
 import type { ServiceContext } from '../../context.ts';
 import { beginLoginAttempt, countFailure, resetFailures, trustDevice } from './login-attempts.ts';
 import { isFamiliarClient, passwordQueueOf, rememberClient } from '../../pacing/password-queue.ts';
-import { dayMs, toIso } from '../../domain/time.ts';
+import { dayMs, minuteMs, toIso } from '../../domain/time.ts';
 import type { PageRequest } from '../../domain/pagination.ts';
 
 const refreshTokenMs = 30 * dayMs;
-// The id of the session, 22 characters, and a secret: 43 characters of 62 are 256 bits.
-const refreshTokenPattern = /^rt_([A-Za-z0-9]{22})[A-Za-z0-9]{43}$/;
+/** A stolen access token must not become permanent access: what would do that needs the user himself, this lately. */
+const confirmationMs = 5 * minuteMs;
+// The family, 22 characters, and a secret: 43 characters of 62 are 256 bits. A code over both follows.
+const refreshTokenPattern = /^rt_([A-Za-z0-9]{22})[A-Za-z0-9]{69}$/;
+const refreshTokenUse = 'latchwork refresh token';
 
 /** `deviceToken`: of an earlier login of this client; null asks for one. A client that omits it gets none. */
 type Login = SessionClient & { name: string; password: string; deviceToken?: string | null | undefined };
@@ -64,10 +75,11 @@ export async function logIn(context: ServiceContext, login: Login) {
 
 /** A token that was exchanged moments ago gets the same answer again. An older token ends its session. */
 export async function refreshSession(context: ServiceContext, refreshToken: string, client: SessionClient) {
-  const family = familyOf(refreshToken);
-  if (family === undefined) throw new RefusedError(credentialRefused('refresh_token', 'malformed'));
+  const opened = await openRefreshToken(context, refreshToken);
+  if (opened === undefined) throw new RefusedError(credentialRefused('refresh_token', 'malformed'));
+  const { family, secret } = opened;
   const database = context.primary();
-  const digest = await digestOf(refreshToken);
+  const digest = await digestOf(secret);
   for (;;) {
     const nowMs = Date.now();
     const session = await findSession(database, family);
@@ -80,12 +92,12 @@ export async function refreshSession(context: ServiceContext, refreshToken: stri
       throw new RefusedError(credentialRefused('refresh_token', 'reused'));
     }
     if (judgement.kind === 'repeated') {
-      let current = refreshToken;
-      for (const salt of judgement.salts) current = await successorOf(current, salt);
+      let current = secret;
+      for (const salt of judgement.salts) current = await successorOf(family, current, salt);
       return createPair(context, session.userId, family, current);
     }
     const salt = createSecret('', 22);
-    const next = await successorOf(refreshToken, salt);
+    const next = await successorOf(family, secret, salt);
     const isRotated = await rotateToken(database, session, {
       ...client,
       digest: await digestOf(next),
@@ -101,16 +113,27 @@ export async function refreshSession(context: ServiceContext, refreshToken: stri
 export async function logOut(
   context: ServiceContext,
   refreshToken: string | undefined,
-  bearer: Outcome<{ sessionId: string }>,
+  bearer: Outcome<InSession>,
 ): Promise<void> {
   const database = context.primary();
-  const named = refreshToken === undefined ? undefined : familyOf(refreshToken);
-  const stored = named === undefined ? undefined : await findSession(database, named);
+  const named = refreshToken === undefined ? undefined : await openRefreshToken(context, refreshToken);
+  const stored = named === undefined ? undefined : await findSession(database, named.family);
   if (stored === undefined && !bearer.ok) {
     throw new RefusedError(refreshToken === undefined ? bearer.refusal : credentialRefused('refresh_token', 'wrong'));
   }
-  const family = stored?.family ?? (bearer.ok ? bearer.value.sessionId : undefined);
-  if (family !== undefined) await deleteFamily(database, family);
+  if (stored !== undefined) await deleteFamily(database, stored.family);
+  else if (bearer.ok) await deleteSessionOf(database, bearer.value.userId, bearer.value.sessionId);
+}
+
+/**
+ * One row by its index. `isConfirmed`: its user has to have logged in or shown the password within five minutes.
+ * @throws RefusedError `credential_refused`, `confirmation_required`
+ */
+export async function requireOpenSession(context: ServiceContext, session: InSession, isConfirmed: boolean) {
+  const nowMs = Date.now();
+  const confirmedAtMs = await findConfirmation(context.primary(), session, nowMs);
+  if (confirmedAtMs === undefined) throw new RefusedError(credentialRefused('session', 'revoked'));
+  if (isConfirmed && confirmedAtMs <= nowMs - confirmationMs) throw new RefusedError({ kind: 'confirmation_required' });
 }
 
 async function startSession(
@@ -120,10 +143,11 @@ async function startSession(
 ) {
   const createdAt = Date.now();
   const family = createSecret('', 22);
-  const refreshToken = `rt_${family}${createSecret('', 43)}`;
+  const secret = `rt_${family}${createSecret('', 43)}`;
   const session = {
-    digest: await digestOf(refreshToken),
+    digest: await digestOf(secret),
     family,
+    sessionId: await sessionIdOf(family),
     userId,
     createdAt,
     expiresAt: createdAt + refreshTokenMs,
@@ -133,46 +157,45 @@ async function startSession(
   if (!(await insertSession(database, session, passwordHash, context.config.limits.sessionsPerUser))) {
     throw new RefusedError(credentialRefused('account_password', 'revoked'));
   }
-  return createPair(context, userId, family, refreshToken);
+  return createPair(context, userId, family, secret);
 }
 
-async function createPair({ config }: ServiceContext, userId: number, family: string, refreshToken: string) {
-  return { token: await signAccessToken(config, userId, family), refreshToken, expiresIn: config.accessTokenSeconds };
+async function createPair({ config }: ServiceContext, userId: number, family: string, secret: string) {
+  const token = await signAccessToken(config, userId, await sessionIdOf(family));
+  const refreshToken = await certifySecret(config.messagingSecrets, refreshTokenUse, secret);
+  return { token, refreshToken, expiresIn: config.accessTokenSeconds };
 }
 
-function familyOf(refreshToken: string): string | undefined {
-  return refreshTokenPattern.exec(refreshToken)?.[1];
+/** Without its code, which another key may make anew. Undefined, and no row is read, for an invented token. */
+async function openRefreshToken({ config }: ServiceContext, refreshToken: string) {
+  const family = refreshTokenPattern.exec(refreshToken)?.[1];
+  if (family === undefined) return undefined;
+  const secret = await openCertified(config.messagingSecrets, refreshTokenUse, refreshToken);
+  return secret === undefined ? undefined : { family, secret };
 }
 
-async function successorOf(refreshToken: string, salt: string): Promise<string> {
-  return `rt_${familyOf(refreshToken) ?? ''}${await deriveSecret(refreshToken, salt)}`;
+async function successorOf(family: string, secret: string, salt: string): Promise<string> {
+  return `rt_${family}${await deriveSecret(secret, salt)}`;
 }
 
 type InSession = { userId: number; sessionId: string };
 
 export async function pageSessions(context: ServiceContext, caller: InSession, page: PageRequest) {
   const { total, rows } = await listSessions(context.primary(), caller.userId, Date.now(), page);
-  const list = await Promise.all(
-    rows.map(async ({ family, createdAt, rotatedAt, expiresAt, clientAddress, userAgent }) => ({
-      sessionId: await publicIdOf(family),
-      createdAt: toIso(createdAt),
-      lastUsedAt: toIso(rotatedAt ?? createdAt),
-      expiresAt: toIso(expiresAt),
-      clientAddress: clientAddress === 'unknown' ? null : clientAddress,
-      userAgent: userAgent === '' ? null : userAgent,
-      isCurrent: family === caller.sessionId,
-    })),
-  );
+  const list = rows.map(({ sessionId, createdAt, rotatedAt, expiresAt, clientAddress, userAgent }) => ({
+    sessionId,
+    createdAt: toIso(createdAt),
+    lastUsedAt: toIso(rotatedAt ?? createdAt),
+    expiresAt: toIso(expiresAt),
+    clientAddress: clientAddress === 'unknown' ? null : clientAddress,
+    userAgent: userAgent === '' ? null : userAgent,
+    isCurrent: sessionId === caller.sessionId,
+  }));
   return { list, total, ...page };
 }
 
 export async function endSession(context: ServiceContext, { userId }: InSession, sessionId: string) {
-  const database = context.primary();
-  const { sessionsPerUser } = context.config.limits;
-  const { rows } = await listSessions(database, userId, Date.now(), { page: 1, size: sessionsPerUser });
-  const ids = await Promise.all(rows.map(({ family }) => publicIdOf(family)));
-  const family = rows[ids.indexOf(sessionId)]?.family;
-  if (family === undefined || !(await deleteSessionOf(database, userId, family))) {
+  if (!(await deleteSessionOf(context.primary(), userId, sessionId))) {
     throw new RefusedError({ kind: 'not_found', what: 'session', id: sessionId });
   }
   return { sessionId };
@@ -183,7 +206,7 @@ export async function endSessions(context: ServiceContext, caller: InSession, is
   return { ended: await deleteSessionsOf(context.primary(), caller.userId, kept) };
 }
 
-/** Not the stored name: addresses are logged, and with the stored name an invented token would end the session. */
-async function publicIdOf(family: string): Promise<string> {
+/** In access tokens, lists and addresses, which are logged: it names the session, and no token follows from it. */
+async function sessionIdOf(family: string): Promise<string> {
   return (await digestOf(`session ${family}`)).slice(0, 24);
 }

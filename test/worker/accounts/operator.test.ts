@@ -34,7 +34,7 @@ async function operateWhole(path: string, body: object, changes: object = {}): P
   return done;
 }
 
-type Session = { token: string; refreshToken: string };
+type Session = { token: string; refreshToken: string; user: { userId: number } };
 
 async function openAccount() {
   const email = `${crypto.randomUUID()}@example.test`;
@@ -50,9 +50,9 @@ async function openAccount() {
     });
     ids.push(activation.data.deviceId);
   }
-  const statusOf = async (deviceId: string) =>
-    (await call<{ status: string }>('GET', `/devices/${deviceId}/status`, { token: data.token })).data.status;
-  return { ...data, email, logIn, productKey, ids, statusOf };
+  const statusOf = async (deviceId: string, token: string) =>
+    (await call<{ status: string }>('GET', `/devices/${deviceId}/status`, { token })).data.status;
+  return { ...data, userId: data.user.userId, email, logIn, productKey, ids, statusOf };
 }
 
 describe('the operator', () => {
@@ -88,7 +88,7 @@ describe('the operator', () => {
     expect(issued.data).toMatchObject({ token: expect.stringMatching(/^pr_/) as string, link: null });
     const { token } = issued.data;
     const reset = () => call('PUT', '/users/password-reset', { body: { token, newPassword } });
-    expect((await reset()).data).toEqual({ message: 'password_changed' });
+    expect((await reset()).data).toMatchObject({ message: 'password_changed', endedSessions: 1, endedKeys: 0 });
     expect(await reset()).toMatchObject({
       status: 400,
       message: 'invalid_request: token: is unknown, used or expired',
@@ -116,29 +116,32 @@ describe('the operator', () => {
     await vi.waitFor(async () => {
       expect((await call('GET', '/users/me', { key: key.data })).status).toBe(401);
     }, 5_000);
-    for (const deviceId of account.ids) expect(await account.statusOf(deviceId)).toBe('disabled');
+    const { results } = await env.DB.prepare('select is_disabled from devices where owner_id = ?')
+      .bind(account.userId)
+      .all();
+    expect(results).toEqual(Array(3).fill({ is_disabled: 1 }));
     expect(await operate('/accounts/reset-password', { name: account.email })).toMatchObject({ status: 403 });
 
     expect(await operateWhole('/accounts/enable', { name: account.email })).toBe(2);
-    expect((await account.logIn()).status).toBe(200);
-    expect(await account.statusOf(first)).toBe('offline');
-    expect(await account.statusOf(second)).toBe('offline');
-    expect(await account.statusOf(third)).toBe('disabled');
+    const { token } = (await account.logIn()).data;
+    expect(await account.statusOf(first, token)).toBe('offline');
+    expect(await account.statusOf(second, token)).toBe('offline');
+    expect(await account.statusOf(third, token)).toBe('disabled');
   });
 
   it('deletes an account with all that it owns: its name is free, its product keys are not', async () => {
     const account = await openAccount();
     expect(await operateWhole('/accounts/delete', { name: account.email })).toBe(3);
     expect((await account.logIn()).status).toBe(401);
+    const { token } = await createUser();
     for (const deviceId of account.ids) {
-      expect((await call('GET', `/devices/${deviceId}/status`, { token: account.token })).status).toBe(404);
+      expect((await call('GET', `/devices/${deviceId}/status`, { token })).status).toBe(404);
     }
     const { productKey } = account;
     const activation = await call('POST', '/devices/activate', { body: { productKey, deviceSN: 'SN-1' } });
     expect(activation.message).toBe('invalid_product_key');
     const register = await call('POST', '/users/register', { body: { email: account.email, password } });
     expect(register.status).toBe(200);
-    const { token } = await createUser();
     const product = await call('POST', '/products', { token, body: { productKey, name: 'Switch' } });
     expect(product.message).toBe('product_key_exists');
     expect((await operate('/accounts/delete', { name: 'nobody@example.test' })).status).toBe(404);

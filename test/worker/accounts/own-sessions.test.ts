@@ -75,14 +75,27 @@ it('names no session by what its tokens are made of, and none that is over', asy
   const { token, refreshToken } = await logIn();
   const seen = JSON.stringify(await list(token));
   expect(seen).not.toContain(refreshToken.slice(3, 25));
-  await env.DB.prepare('update refresh_tokens set expires_at = ?').bind(Date.now()).run();
-  expect(await list(token)).toMatchObject({ total: 0, list: [] });
+  const other = await logIn();
+  const { sessionId = '' } = (await current(token)) ?? {};
+  await env.DB.prepare('update refresh_tokens set expires_at = ? where session_id = ?')
+    .bind(Date.now(), sessionId)
+    .run();
+  expect(await list(other.token)).toMatchObject({ total: 1, list: [{ isCurrent: true }] });
 });
 
 it('shows null for what a client did not say', async () => {
   const { token } = await logIn();
   await env.DB.prepare("update refresh_tokens set client_address = 'unknown', user_agent = ''").run();
   expect((await list(token)).list).toMatchObject([{ clientAddress: null, userAgent: null, isCurrent: true }]);
+});
+
+it('lets the session id of an access token end nothing', async () => {
+  const { token, refreshToken } = await logIn();
+  const { sid } = JSON.parse(atob(token.split('.')[1] ?? '')) as { sid: string };
+  expect(sid).toBe((await current(token))?.sessionId);
+  expect(refreshToken).not.toContain(sid.slice(0, 10));
+  expect(await refreshStatus({ token, refreshToken: `rt_${sid.slice(0, 22)}${'x'.repeat(69)}` })).toBe(401);
+  expect(await refreshStatus({ token, refreshToken })).toBe(200);
 });
 
 it('ends one session and no other', async () => {

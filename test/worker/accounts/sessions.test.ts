@@ -3,7 +3,10 @@ import { createExecutionContext } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { createApp } from '../../../src/app.ts';
+import { readConfig } from '../../../src/config.ts';
 import { call, type Answer } from '../rig/clients/client.ts';
+import { callWith } from '../rig/limited.ts';
+import { RecordedDatabase } from '../rig/recorded-database.ts';
 
 type User = { userId: number; username: string; email: string };
 type TokenPair = { token: string; refreshToken: string; expiresIn: number };
@@ -110,17 +113,50 @@ describe('POST /users/refresh-token', () => {
     expect((await refresh(latest.refreshToken)).status).toBe(200);
   });
 
-  it('ends the session for a token of long ago, and for one that was never issued', async () => {
-    for (const forge of [(token: string) => token, (token: string) => `${token.slice(0, -2)}AA`]) {
-      const session = await startSession();
-      let latest: TokenPair = session;
-      for (let refreshes = 0; refreshes < 10; refreshes++) {
-        latest = (await refresh(latest.refreshToken)).data;
-        await ageRotations(31_000);
-      }
-      expect((await refresh(forge(session.refreshToken))).status).toBe(401);
-      expect((await refresh(latest.refreshToken)).status).toBe(401);
+  it('ends the session for a token of long ago', async () => {
+    const session = await startSession();
+    let latest: TokenPair = session;
+    for (let refreshes = 0; refreshes < 10; refreshes++) {
+      latest = (await refresh(latest.refreshToken)).data;
+      await ageRotations(31_000);
     }
+    expect((await refresh(session.refreshToken)).status).toBe(401);
+    expect((await refresh(latest.refreshToken)).status).toBe(401);
+  });
+
+  it('reads no row for an invented token, and ends no session for one', async () => {
+    const database = new RecordedDatabase();
+    const { token, refreshToken } = await startSession();
+    const { sid } = JSON.parse(atob(token.split('.')[1] ?? '')) as { sid: string };
+    const random = 'a'.repeat(69);
+    const invented = [
+      `${refreshToken.slice(0, -2)}AA`,
+      refreshToken.slice(0, 25) + random,
+      `rt_${sid.slice(0, 22)}${random}`,
+    ];
+    for (const forged of [...invented, refreshToken.slice(0, 68)]) {
+      for (const path of ['/users/refresh-token', '/users/logout']) {
+        expect((await database.fetch('POST', path, {}, { refreshToken: forged })).status).toBe(401);
+      }
+    }
+    expect([...database.statements]).toEqual([]);
+    expect((await refresh(refreshToken)).status).toBe(200);
+  });
+
+  it('takes a token whose code is of an older secret, gives it one of the newest, and refuses it without either', async () => {
+    const { refreshToken } = await startSession();
+    const [older = ''] = readConfig(env).messagingSecrets;
+    const newer = 'a-newer-messaging-secret-of-the-worker-tests';
+    const refreshWith = (secrets: string, shown: string) =>
+      callWith<TokenPair>({ MESSAGING_SECRETS: secrets }, 'POST', '/users/refresh-token', {
+        body: { refreshToken: shown },
+      });
+    expect((await refreshWith(newer, refreshToken)).status).toBe(401);
+    const next = (await refreshWith(`${newer},${older}`, refreshToken)).data.refreshToken;
+    const repeated = (await refreshWith(older, refreshToken)).data.refreshToken;
+    expect(repeated.slice(0, 68)).toBe(next.slice(0, 68));
+    expect((await refreshWith(older, next)).status).toBe(401);
+    expect((await refreshWith(newer, next)).status).toBe(200);
   });
 
   it('keeps one row a session, however often it is refreshed', async () => {

@@ -1,7 +1,9 @@
 // Every route that asks who calls, against everything that must not be let in: made from the served reference, so that
 // a new route is in it from its first day. A refusal is the envelope with 401, or 403 and 404 for what is not yours.
+import { env } from 'cloudflare:workers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { hasRight, scopes, scopesFor, type Action, type DeviceAction, type Scope } from '../../../src/domain/access.ts';
+import { forgetRevokedUsers } from '../../../src/objects/calls/revoked-users.ts';
 import { memberRoles } from '../../../src/protocol/vocabulary.ts';
 import {
   exampleBody,
@@ -10,7 +12,7 @@ import {
   type Operation,
 } from '../../../rig/inputs/openapi-document.ts';
 import { prepareCallers, ways, type Callers, type Key } from '../rig/authorization-callers.ts';
-import { call, send, type CallOptions } from '../rig/clients/client.ts';
+import { call, createUser, openSession, send, type CallOptions } from '../rig/clients/client.ts';
 import { openRelay } from '../rig/clients/relay.ts';
 
 /** What everybody may call. A route that is neither here nor protected in the reference fails the first test. */
@@ -97,6 +99,29 @@ describe.each(ways)('with a device connected %s', (way) => {
           const found = await lettingIn(document, operation, ownerObjects, credentials, /^401 unauthorized$/);
           letIn.push(...found.map((answer) => `${what}: ${answer}`));
         }
+      }
+      expect(letIn).toEqual([]);
+    });
+
+    it('is nobody whose session has ended, but for reads and commands, and nobody whose account is disabled', async () => {
+      const { document, operations, owner, ownerObjects } = callers;
+      const letIn: string[] = [];
+      const token = await openSession(owner.user.userId, 0, 'ended');
+      await env.DB.prepare("delete from refresh_tokens where session_id = 'ended'").run();
+      const isReadOrCommand = ({ method, 'x-actions': [action] = [] }: Operation) =>
+        action === 'control' || (method === 'GET' && scopesFor(action as Action).length > 0);
+      const withSession = operations.filter((one) => !isReadOrCommand(one) && !one.path.endsWith('/logout'));
+      expect(withSession.length).toBeGreaterThan(30);
+      for (const operation of withSession) {
+        letIn.push(
+          ...(await lettingIn(document, operation, ownerObjects, { token }, /^401 unauthorized: the session/)),
+        );
+      }
+      const gone = await createUser();
+      await env.DB.prepare('update users set disabled_at = ? where id = ?').bind(Date.now(), gone.userId).run();
+      forgetRevokedUsers();
+      for (const operation of operations) {
+        letIn.push(...(await lettingIn(document, operation, ownerObjects, gone, /^401 unauthorized: the account/)));
       }
       expect(letIn).toEqual([]);
     });
@@ -266,6 +291,8 @@ describe.each(ways)('with a device connected %s', (way) => {
         if (isOffer(operation) && operation.path.includes('{')) continue;
         const body = exampleBody(document, operation);
         const sent = operation.requestBody?.required === true ? { body } : {};
+        // The operation before may have ended it.
+        await openSession(owner.user.userId);
         // By a key that has no other scope than the one it takes. Making a guest link takes two.
         const [scope] = isDelete(operation) || needsTwoScopes(operation) ? [] : scopesOf(operation);
         const credentials = scope === undefined ? { token: owner.user.token } : { key: scopedKeys[scope] };

@@ -8,7 +8,7 @@ import { deviceAddressHeader } from '../../../src/protocol/gateway.ts';
 import { memberRoles } from '../../../src/protocol/vocabulary.ts';
 import { listOperations, type OpenApiDocument } from '../../../rig/inputs/openapi-document.ts';
 import { TestBridge } from './clients/bridge.ts';
-import { call, createUser, send, type CallOptions, type TestUser } from './clients/client.ts';
+import { call, createUser, openSession, send, type CallOptions, type TestUser } from './clients/client.ts';
 import { connectPacket, DirectClient, subscribePacket, type Received } from './clients/direct.ts';
 import { activate, tokenOf, type Activation } from './ownership.ts';
 import { invite, share } from './sharing.ts';
@@ -59,7 +59,8 @@ export async function prepareCallers(way: Way) {
     await call<{ linkId: string; url: string }>('POST', `/devices/${deviceId}/guest-links`, link)
   ).data;
   const guestToken = url.split('/g/')[1] ?? '';
-  const sessionId = await addSession(owner.user);
+  const sessionId = crypto.randomUUID();
+  await openSession(owner.user.userId, 0, sessionId);
   const ownerObjects: Record<string, string> = {
     sessionId,
     deviceSN: 'SN-9',
@@ -162,18 +163,6 @@ async function createCaller(): Promise<Caller> {
 
 export async function createKey({ token }: TestUser, body: object = {}): Promise<Key> {
   return (await call<Key>('POST', '/users/api-keys', { token, body })).data;
-}
-
-async function addSession({ userId, token }: TestUser): Promise<string> {
-  const nowMs = Date.now();
-  await env.DB.prepare(
-    `insert into refresh_tokens (hash, family, user_id, created_at, expires_at, client_address, user_agent)
-     values (?, ?, ?, ?, ?, '', '')`,
-  )
-    .bind(crypto.randomUUID(), crypto.randomUUID(), userId, nowMs, nowMs + 3_600_000)
-    .run();
-  type Sessions = { list: { sessionId: string }[] };
-  return (await call<Sessions>('GET', '/users/me/sessions', { token })).data.list[0]?.sessionId ?? '';
 }
 
 async function makeBadCredentials(

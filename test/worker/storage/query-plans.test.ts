@@ -105,8 +105,10 @@ async function callEveryRoute(): Promise<void> {
   type Sessions = { list: { sessionId: string }[] };
   for (const page of ['page=1', 'page=2']) await send('GET', `/users/me/sessions?${page}`, inPerson);
   const { list } = (await send('GET', '/users/me/sessions', inPerson)) as Sessions;
+  await send('POST', '/users/me/confirmations', inPerson, { password: newPassword });
+  await send('DELETE', '/users/me/sessions?keep=current', inPerson);
   await send('DELETE', `/users/me/sessions/${list[0]?.sessionId}`, inPerson);
-  for (const which of ['?keep=current', '']) await send('DELETE', `/users/me/sessions${which}`, inPerson);
+  await send('DELETE', '/users/me/sessions', asGuest);
   await send('POST', '/users/logout', inPerson);
 }
 

@@ -5,7 +5,7 @@ import { readConfig } from '../../../../src/config.ts';
 import { createId } from '../../../../src/crypto/secrets.ts';
 import { signAccessToken } from '../../../../src/crypto/tokens.ts';
 import { openDatabase } from '../../../../src/db/client.ts';
-import { users } from '../../../../src/db/schema/accounts.ts';
+import { refreshTokens, users } from '../../../../src/db/schema/accounts.ts';
 import type { TestDevice } from '../provision.ts';
 
 export type TestUser = { userId: number; token: string; email: string };
@@ -39,7 +39,18 @@ export async function createUser(): Promise<TestUser> {
     })
     .returning({ id: users.id });
   const userId = row!.id;
-  return { userId, email: name, token: await signAccessToken(readConfig(env), userId, `session-of-${userId}`) };
+  return { userId, email: name, token: await openSession(userId) };
+}
+
+/** An access token of an open session that began `ageMs` ago. A second call opens the same session again. */
+export async function openSession(userId: number, ageMs = 0, sessionId = `session-of-${userId}`): Promise<string> {
+  const createdAt = Date.now() - ageMs;
+  const row = { family: sessionId, sessionId, userId, createdAt, expiresAt: createdAt + 30 * 86_400_000 };
+  await openDatabase(env.DB, 'first-primary')
+    .insert(refreshTokens)
+    .values({ ...row, hash: sessionId, clientAddress: '', userAgent: '' })
+    .onConflictDoUpdate({ target: refreshTokens.hash, set: { createdAt } });
+  return signAccessToken(readConfig(env), userId, sessionId);
 }
 
 /** Activates a device under a new product of the user. @param product more fields of the product */

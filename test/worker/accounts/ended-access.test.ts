@@ -1,0 +1,258 @@
+// What an access token still does after its session, its password or its account has ended, and what needs the password again.
+import { runDurableObjectAlarm } from 'cloudflare:test';
+import { env } from 'cloudflare:workers';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { forgetRevokedUsers, readRevokedUsers } from '../../../src/objects/calls/revoked-users.ts';
+import { RelayGateway } from '../../../src/objects/relay/relay-gateway.ts';
+import { call, createUser, makeDevice, openSession, send, type CallOptions } from '../rig/clients/client.ts';
+import { authed, openRelay, shard } from '../rig/clients/relay.ts';
+import { RecordedDatabase } from '../rig/recorded-database.ts';
+import type { TestDevice } from '../rig/provision.ts';
+import { share } from '../rig/sharing.ts';
+
+type Key = { keyId: string; apiKey: string };
+type Login = { token: string; refreshToken: string; user: { userId: number } };
+type Account = Login & { email: string; userId: number };
+
+const password = 'correct horse';
+const newPassword = 'battery staple';
+const minuteMs = 60_000;
+const ended = { status: 401, message: 'unauthorized: the session has ended' };
+const gone = { status: 401, message: 'unauthorized: the account is disabled or deleted' };
+const mustConfirm = { status: 403, message: 'confirmation_required', data: null };
+
+const logIn = async (email: string, shown = password) =>
+  (await call<Login>('POST', '/users/login', { body: { email, password: shown } })).data;
+
+async function register(): Promise<Account> {
+  const email = `${crypto.randomUUID()}@example.test`;
+  await call('POST', '/users/register', { body: { email, password } });
+  const session = await logIn(email);
+  return { ...session, email, userId: session.user.userId };
+}
+
+const makeKey = (options: CallOptions) => call<Key>('POST', '/users/api-keys', { body: {}, ...options });
+const command = (device: TestDevice, options: CallOptions) =>
+  call('POST', `/devices/${device.deviceId}/control`, { ...options, body: { action: 'toggle', position: 'up' } });
+const status = (device: TestDevice, options: CallOptions) => call('GET', `/devices/${device.deviceId}/status`, options);
+
+async function operate<T = never>(path: string, body: object): Promise<T> {
+  const headers = { Authorization: 'Bearer operator-secret-of-the-worker-tests-only' };
+  const response = await send('POST', `/operator/accounts/${path}`, { headers, body });
+  return (await response.json<{ data: T }>()).data;
+}
+
+/** Every isolate renews its list within two seconds. */
+function letListGrowOld(): void {
+  vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 2_000 });
+}
+
+afterEach(() => {
+  vi.useRealTimers();
+  vi.restoreAllMocks();
+});
+
+describe('an access token', () => {
+  let owner: Account;
+  let device: TestDevice;
+
+  beforeEach(async () => {
+    owner = await register();
+    device = await makeDevice(owner);
+  });
+
+  it('makes no permanent access after its session has ended', async () => {
+    const other = await logIn(owner.email);
+    await call('DELETE', '/users/me/sessions?keep=current', { token: other.token });
+    const { token } = owner;
+    expect(await makeKey({ token })).toMatchObject(ended);
+    const path = `/devices/${device.deviceId}`;
+    for (const [method, where, body] of [
+      ['POST', `${path}/transfer`, { email: 'thief@example.test' }],
+      ['POST', `${path}/release`],
+      ['POST', `${path}/members`, { email: 'thief@example.test', role: 'operator' }],
+      ['POST', `${path}/credentials`],
+      ['PATCH', path, { name: 'Mine' }],
+      ['DELETE', path],
+      ['POST', '/products', { productKey: 'stolen', name: 'Stolen' }],
+      ['PUT', '/users/password', { oldPassword: password, newPassword }],
+      ['GET', '/users/me/sessions'],
+    ] as const) {
+      expect(await call(method, where, { token, body }), `${method} ${where}`).toMatchObject(ended);
+    }
+    expect(await status(device, { token })).toMatchObject({ status: 200 });
+    expect(await makeKey({ token: other.token })).toMatchObject({ status: 200 });
+  });
+
+  it('makes no key after a password reset, which ends the keys and sessions from before', async () => {
+    const key = (await makeKey(owner)).data;
+    const socket = await openRelay();
+    expect(await socket.ask({ action: 'auth', apiKey: key.keyId, apiSecret: key.apiKey })).toEqual(authed);
+    const { token } = await operate<{ token: string }>('reset-password', { name: owner.email });
+    const forged = `${token.slice(0, -2)}AA`;
+    const reset = (shown: string) => call('PUT', '/users/password-reset', { body: { token: shown, newPassword } });
+    const readBefore = vi.spyOn(env.DB, 'withSession');
+    expect(await reset(forged)).toMatchObject({ status: 400 });
+    expect(readBefore).not.toHaveBeenCalled();
+    expect(await reset(token)).toMatchObject({ data: { message: 'password_changed', endedSessions: 1, endedKeys: 1 } });
+    expect(await makeKey(owner)).toMatchObject(ended);
+    expect(await call('GET', '/users/me', { key })).toMatchObject({ status: 401 });
+    expect(await socket.closed).toMatchObject({ code: 1008, reason: 'API key deleted' });
+  });
+
+  it('enables no device of a disabled account, and reads and controls nothing', async () => {
+    const key = (await makeKey(owner)).data;
+    const socket = await openRelay();
+    expect(await socket.ask({ action: 'auth', token: owner.token })).toEqual(authed);
+    expect(await status(device, owner)).toMatchObject({ status: 200 });
+    await operate('disable', { name: owner.email });
+    expect(await socket.closed).toMatchObject({ code: 1008, reason: 'account disabled' });
+    letListGrowOld();
+    const enable = { token: owner.token, body: { disabled: false } };
+    expect(await call('PATCH', `/devices/${device.deviceId}`, enable)).toMatchObject(gone);
+    for (const answer of [status(device, owner), command(device, owner), call('GET', '/users/me', owner)]) {
+      expect(await answer).toMatchObject(gone);
+    }
+    expect(await (await openRelay()).ask({ action: 'auth', token: owner.token })).toMatchObject({
+      code: 401,
+      message: 'unauthorized',
+    });
+    expect(await call('GET', '/users/me', { key })).toMatchObject({ status: 401 });
+    await operate('enable', { name: owner.email });
+    expect(await status(device, await logIn(owner.email))).toMatchObject({ data: { status: 'offline' } });
+  });
+
+  it('controls no shared device after its account was deleted, which is no member any more', async () => {
+    const friend = await register();
+    await share(device, friend, 'operator', owner);
+    expect(await status(device, friend)).toMatchObject({ status: 200 });
+    expect(await operate('delete', { name: friend.email })).toMatchObject({ done: 1, failed: 0, cursor: null });
+    letListGrowOld();
+    expect(await command(device, friend)).toMatchObject(gone);
+    const members = await call('GET', `/devices/${device.deviceId}/members`, owner);
+    expect(members).toMatchObject({ data: { total: 0, list: [] } });
+    // The object as well: an account that was restored by hand would have no right.
+    await env.DB.prepare('update users set disabled_at = null where id = ?').bind(friend.userId).run();
+    forgetRevokedUsers();
+    expect(await command(device, friend)).toMatchObject({ status: 403 });
+  });
+});
+
+describe('a disabled account', () => {
+  it('is found by a relay shard that could not be told', async () => {
+    const [user, neighbour] = [await createUser(), await createUser()];
+    const [socket, other] = [await openRelay(), await openRelay()];
+    expect(await socket.ask({ action: 'auth', token: user.token })).toEqual(authed);
+    expect(await other.ask({ action: 'auth', token: neighbour.token })).toEqual(authed);
+    await env.DB.prepare('update users set disabled_at = ? where id = ?').bind(Date.now(), user.userId).run();
+    forgetRevokedUsers();
+    await runDurableObjectAlarm(shard());
+    expect(await socket.closed).toMatchObject({ code: 1008, reason: 'account disabled' });
+    expect(await other.ask({ action: 'ping' })).toEqual({ action: 'pong' });
+  });
+
+  it('is told to every relay shard, again if one fails', async () => {
+    const account = await register();
+    const told = vi.spyOn(RelayGateway.prototype, 'endUser').mockImplementationOnce(() => {
+      throw new Error('the shard is overloaded');
+    });
+    await operate('disable', { name: account.email });
+    const shards = new Set(told.mock.results.map(({ type }) => type));
+    expect([...shards].sort()).toEqual(['return', 'throw']);
+  });
+
+  it('costs an isolate one statement a second, however many ask', async () => {
+    const { userId } = await createUser();
+    const database = new RecordedDatabase();
+    const read = vi.spyOn(database.binding, 'withSession');
+    const recorded = { ...env, DB: database.binding };
+    const ask = () => Promise.all(Array.from({ length: 50 }, () => readRevokedUsers(recorded)));
+    forgetRevokedUsers();
+    for (const list of await ask()) expect(list.has(userId)).toBe(false);
+    expect(read).toHaveBeenCalledTimes(1);
+    await env.DB.prepare('update users set disabled_at = ? where id = ?').bind(Date.now(), userId).run();
+    await ask();
+    expect(read).toHaveBeenCalledTimes(1);
+    // Beside the requests, which have the list from before.
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 1_000 });
+    for (const list of await ask()) expect(list.has(userId)).toBe(false);
+    await vi.waitFor(async () => expect((await readRevokedUsers(recorded)).has(userId)).toBe(true));
+    expect(read).toHaveBeenCalledTimes(2);
+  });
+
+  it('counts from the last list while the database is away', async () => {
+    const { userId } = await createUser();
+    await env.DB.prepare('update users set disabled_at = ? where id = ?').bind(Date.now(), userId).run();
+    forgetRevokedUsers();
+    expect((await readRevokedUsers(env)).has(userId)).toBe(true);
+    letListGrowOld();
+    const withSession = vi.fn(() => {
+      throw new Error('D1 is away');
+    });
+    const away = { ...env, DB: { withSession } as unknown as D1Database };
+    expect((await readRevokedUsers(away)).has(userId)).toBe(true);
+    expect((await readRevokedUsers(away)).has(userId)).toBe(true);
+    expect(withSession).toHaveBeenCalledTimes(1);
+  });
+
+  it('makes no API key, also in a session that was not ended', async () => {
+    const { userId, token } = await createUser();
+    await env.DB.prepare('update users set disabled_at = 1 where id = ?').bind(userId).run();
+    expect(await makeKey({ token })).toMatchObject(ended);
+  });
+});
+
+describe('a confirmation by password', () => {
+  it('is needed for a key, an offer and a release five minutes after the login', async () => {
+    const owner = await register();
+    const device = await makeDevice(owner);
+    await openSession(owner.userId, 0, 'young');
+    const token = await openSession(owner.userId, 5 * minuteMs, 'old');
+    const path = `/devices/${device.deviceId}`;
+    const offer = { token, body: { email: 'friend@example.test' } };
+    expect(await makeKey({ token })).toMatchObject(mustConfirm);
+    expect(await call('POST', `${path}/transfer`, offer)).toMatchObject(mustConfirm);
+    expect(await call('POST', `${path}/release`, { token })).toMatchObject(mustConfirm);
+    expect(await call('PATCH', path, { token, body: { name: 'Lamp' } })).toMatchObject({ status: 200 });
+    const confirm = (shown: string) => call('POST', '/users/me/confirmations', { token, body: { password: shown } });
+    expect(await confirm('wrong horse')).toMatchObject({ status: 401, message: 'invalid_password' });
+    expect(await makeKey({ token })).toMatchObject(mustConfirm);
+    expect(await confirm(password)).toMatchObject({ data: { message: 'confirmed' } });
+    expect(await makeKey({ token })).toMatchObject({ status: 200 });
+    expect(await call('POST', `${path}/transfer`, offer)).toMatchObject({ status: 200 });
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 5 * minuteMs });
+    expect(await call('POST', `${path}/release`, { token })).toMatchObject(mustConfirm);
+  });
+
+  it('lets nobody guess the password undisturbed', async () => {
+    const { token } = await register();
+    const confirm = () => call('POST', '/users/me/confirmations', { token, body: { password: 'wrong horse' } });
+    for (let count = 0; count < 5; count += 1) expect((await confirm()).status).toBe(401);
+    expect(await confirm()).toMatchObject({ status: 429 });
+  });
+});
+
+describe('a new password', () => {
+  it('ends the other sessions and all keys, and says how many', async () => {
+    const owner = await register();
+    const other = await logIn(owner.email);
+    const [key] = [(await makeKey(owner)).data, await makeKey(owner)];
+    const body = { oldPassword: password, newPassword };
+    const changed = await call('PUT', '/users/password', { token: owner.token, body });
+    expect(changed).toMatchObject({ data: { message: 'password_changed', endedSessions: 1, endedKeys: 2 } });
+    expect(await call('GET', '/users/me', { key })).toMatchObject({ status: 401 });
+    expect(await makeKey(other)).toMatchObject(ended);
+    expect(await makeKey(owner)).toMatchObject({ status: 200 });
+  });
+
+  it('leaves them if its user says so', async () => {
+    const owner = await register();
+    const other = await logIn(owner.email);
+    const key = (await makeKey(owner)).data;
+    const body = { oldPassword: password, newPassword, endSessions: false, endKeys: false };
+    const changed = await call('PUT', '/users/password', { token: owner.token, body });
+    expect(changed).toMatchObject({ data: { endedSessions: 0, endedKeys: 0 } });
+    expect(await call('GET', '/users/me', { key })).toMatchObject({ status: 200 });
+    expect(await makeKey(other)).toMatchObject({ status: 200 });
+  });
+});
