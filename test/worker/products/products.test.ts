@@ -55,6 +55,7 @@ describe('POST /products', () => {
 describe('a product', () => {
   it('is not made for a user who is no more', async () => {
     const ghost = await createUser();
+    await env.DB.prepare('delete from refresh_tokens where user_id = ?').bind(ghost.userId).run();
     await env.DB.prepare('delete from users where id = ?').bind(ghost.userId).run();
     expect(await create({ productKey: newKey(), name: 'x' }, ghost)).toMatchObject({ status: 401 });
     expect((await call('GET', '/users/me', { token: ghost.token })).status).toBe(401);
