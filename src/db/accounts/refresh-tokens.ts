@@ -7,7 +7,8 @@ import { runTogether, type Database } from '../client.ts';
 import { purge } from '../expired-rows.ts';
 import { insertSelect } from '../insert.ts';
 import { countOf, readPage } from '../pages.ts';
-import { apiKeys, loginDevices, refreshTokens, users } from '../schema/accounts.ts';
+import { endKeys } from './api-keys.ts';
+import { loginDevices, passwordResets, refreshTokens, users } from '../schema/accounts.ts';
 
 type Session = {
   family: string;
@@ -125,31 +126,40 @@ function isNotSession(sessionId: string): SQL {
 /** `keyIds`: the API keys that ended. */
 export type EndedAccess = { sessions: number; keyIds: string[] };
 
-export type PasswordChange = {
+type PasswordChange = {
   userId: number;
-  oldHash: string;
   newHash: string;
-  keptSession: string;
-  keptDevice: string;
-  endsSessions: boolean;
-  endsKeys: boolean;
+  by: { oldHash: string } | { resetHash: string };
+  keptSession?: string;
+  keptDevice?: string;
+  endsSessions?: boolean;
+  endsKeys?: boolean;
 };
 
-/** Replaces the password hash and ends all login devices but one, in one transaction; undefined after a concurrent change. */
-export async function replacePassword(database: Database, change: PasswordChange): Promise<EndedAccess | undefined> {
-  const { userId, oldHash, newHash, keptSession, keptDevice, endsSessions, endsKeys } = change;
+/**
+ * Ends reset tokens, login devices and, unless told otherwise, sessions and keys, in one transaction. Undefined if another
+ * change came first.
+ */
+export async function replacePassword(
+  database: Database,
+  { userId, newHash, by, keptSession = '', keptDevice = '', endsSessions = true, endsKeys = true }: PasswordChange,
+): Promise<EndedAccess | undefined> {
+  const isAllowed =
+    'oldHash' in by
+      ? sql`password_hash = ${by.oldHash}`
+      : sql`exists (select 1 from ${passwordResets} where hash = ${by.resetHash})`;
   const isChanged = sql`exists (select 1 from ${users} where id = ${userId} and password_hash = ${newHash})`;
-  const [changed, sessions, keys] = await runTogether<[unknown, unknown, { key_id: string }, unknown]>(database, [
-    sql`update ${users} set password_hash = ${newHash} where id = ${userId} and password_hash = ${oldHash}`,
+  const ofUser = sql`user_id = ${userId} and ${isChanged}`;
+  const [changed, sessions, ...others] = await runTogether<unknown[]>(database, [
+    sql`update ${users} set password_hash = ${newHash} where id = ${userId} and ${isAllowed}`,
     sql`
-      delete from ${refreshTokens} where user_id = ${userId} and ${isNotSession(keptSession)} and ${Number(endsSessions)}
-        and ${isChanged} returning hash`,
-    sql`delete from ${apiKeys} where user_id = ${userId} and ${Number(endsKeys)} and ${isChanged} returning key_id`,
-    sql`delete from ${loginDevices} where user_id = ${userId} and hash <> ${keptDevice} and ${isChanged}`,
+      delete from ${refreshTokens} where ${ofUser} and ${isNotSession(keptSession)} and ${Number(endsSessions)}
+      returning hash`,
+    sql`delete from ${loginDevices} where ${ofUser} and hash <> ${keptDevice}`,
+    sql`delete from ${passwordResets} where ${ofUser}`,
+    ...endKeys(sql`${ofUser} and ${Number(endsKeys)}`),
   ]);
-  return changed.meta.changes === 1 ? endedAccess(sessions.results, keys.results) : undefined;
-}
-
-export function endedAccess(sessions: readonly unknown[], keys: readonly { key_id: string }[]): EndedAccess {
-  return { sessions: sessions.length, keyIds: keys.map(({ key_id: keyId }) => keyId) };
+  if (changed?.meta.changes !== 1) return undefined;
+  const keys = (others.at(-1)?.results ?? []) as { key_id: string }[];
+  return { sessions: sessions?.results.length ?? 0, keyIds: keys.map(({ key_id: keyId }) => keyId) };
 }

@@ -57,10 +57,11 @@ export async function changePassword(
   const database = context.primary();
   const { user, isKnownDevice } = await requirePassword(context, caller, oldPassword, deviceToken ?? undefined);
   const hashClient = { isKnown: isKnownDevice, address: caller.clientAddress };
+  const newHash = await passwordQueueOf(context.config).run(hashClient, () => hashPassword(newPassword));
   const ended = await replacePassword(database, {
     userId: user.id,
-    oldHash: user.passwordHash,
-    newHash: await passwordQueueOf(context.config).run(hashClient, () => hashPassword(newPassword)),
+    newHash,
+    by: { oldHash: user.passwordHash },
     keptSession: caller.sessionId,
     keptDevice: isKnownDevice ? await digestOf(deviceToken ?? '') : '',
     endsSessions: endSessions,

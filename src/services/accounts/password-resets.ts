@@ -3,7 +3,8 @@
 import { runInBackground } from '../../background.ts';
 import { hashPassword } from '../../crypto/password.ts';
 import { certifySecret, createSecret, digestOf, openCertified } from '../../crypto/secrets.ts';
-import { findPasswordReset, insertPasswordReset, usePasswordReset } from '../../db/accounts/password-resets.ts';
+import { findPasswordReset, insertPasswordReset } from '../../db/accounts/password-resets.ts';
+import { replacePassword } from '../../db/accounts/refresh-tokens.ts';
 import { findUserByName, type UserRow } from '../../db/accounts/users.ts';
 import { foldName } from '../../domain/names.ts';
 import { RefusedError } from '../../domain/refusal.ts';
@@ -69,8 +70,9 @@ export async function resetPassword(
   const database = context.primary();
   const reset = await findPasswordReset(database, await digestOf(secret), Date.now());
   if (reset === undefined) throw refusal;
-  const passwordHash = await queue.run(client, () => hashPassword(newPassword));
-  const ended = await usePasswordReset(database, reset, passwordHash);
+  const newHash = await queue.run(client, () => hashPassword(newPassword));
+  const { userId, hash: resetHash } = reset;
+  const ended = await replacePassword(database, { userId, newHash, by: { resetHash } });
   if (ended === undefined) throw refusal;
   return describePasswordChange(context, ended);
 }
