@@ -5,12 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { hasRight, scopes, scopesFor, type Action, type DeviceAction, type Scope } from '../../../src/domain/access.ts';
 import { forgetRevokedUsers } from '../../../src/objects/calls/revoked-users.ts';
 import { memberRoles } from '../../../src/protocol/vocabulary.ts';
-import {
-  exampleBody,
-  listOperations,
-  type OpenApiDocument,
-  type Operation,
-} from '../../../rig/inputs/openapi-document.ts';
+import { exampleBody, listOperations, type Operation } from '../../../rig/inputs/openapi-document.ts';
 import { prepareCallers, ways, type Callers, type Key } from '../rig/authorization-callers.ts';
 import { call, createUser, openSession, send, type CallOptions } from '../rig/clients/client.ts';
 import { openRelay } from '../rig/clients/relay.ts';
@@ -48,25 +43,29 @@ function pathWith(operation: Operation, objects: Record<string, string>): string
   });
 }
 
-/** What was answered, where that is not the refusal it should be. */
+let callers: Callers;
+
+/** What the operations answered, if that is not the refusal it should be. */
 async function lettingIn(
-  document: OpenApiDocument,
-  operation: Operation,
+  operations: readonly Operation[],
   objects: Record<string, string>,
   credentials: CallOptions,
   refusals: RegExp,
 ): Promise<string[]> {
-  const body = exampleBody(document, operation);
-  // An empty body where one may be left out: logout would take the example for a session to end.
-  const sent = operation.requestBody?.required === true ? { body } : {};
-  const path = pathWith(operation, objects);
-  const { status, code, message, data } = await call<unknown>(operation.method, path, { ...sent, ...credentials });
-  const isRefused = refusals.test(`${code} ${message}`) && status === code && data === null;
-  return isRefused ? [] : [`${nameOf(operation)}: ${status} ${JSON.stringify({ code, message, data })}`];
+  const letIn: string[] = [];
+  for (const operation of operations) {
+    const body = exampleBody(callers.document, operation);
+    // An empty body where one may be left out: logout would take the example for a session to end.
+    const sent = operation.requestBody?.required === true ? { body } : {};
+    const path = pathWith(operation, objects);
+    const { status, code, message, data } = await call<unknown>(operation.method, path, { ...sent, ...credentials });
+    const isRefused = refusals.test(`${code} ${message}`) && status === code && data === null;
+    if (!isRefused) letIn.push(`${nameOf(operation)}: ${status} ${JSON.stringify({ code, message, data })}`);
+  }
+  return letIn;
 }
 
 describe.each(ways)('with a device connected %s', (way) => {
-  let callers: Callers;
   beforeAll(async () => {
     callers = await prepareCallers(way);
   });
@@ -92,15 +91,10 @@ describe.each(ways)('with a device connected %s', (way) => {
     });
 
     it('is nobody without valid credentials, on any route', async () => {
-      const { document, operations, ownerObjects, badCredentials } = callers;
-      const letIn: string[] = [];
-      for (const operation of operations) {
-        for (const [what, credentials] of Object.entries(badCredentials)) {
-          const found = await lettingIn(document, operation, ownerObjects, credentials, /^401 unauthorized$/);
-          letIn.push(...found.map((answer) => `${what}: ${answer}`));
-        }
+      const { operations, ownerObjects, badCredentials } = callers;
+      for (const [what, credentials] of Object.entries(badCredentials)) {
+        expect(await lettingIn(operations, ownerObjects, credentials, /^401 unauthorized$/), what).toEqual([]);
       }
-      expect(letIn).toEqual([]);
     });
 
     it('is nobody whose session has ended, but for reads and commands, and nobody whose account is disabled', async () => {
@@ -127,94 +121,70 @@ describe.each(ways)('with a device connected %s', (way) => {
     });
 
     it('is no API key where a user is wanted in person', async () => {
-      const { document, operations, owner, ownerObjects } = callers;
-      const letIn: string[] = [];
+      const { operations, owner, ownerObjects } = callers;
       const inPerson = operations.filter((operation) => !takesKeys(operation));
       expect(inPerson.length).toBeGreaterThan(3);
-      for (const operation of inPerson) {
-        letIn.push(...(await lettingIn(document, operation, ownerObjects, { key: owner.key }, /^401 unauthorized$/)));
-      }
-      expect(letIn).toEqual([]);
+      expect(await lettingIn(inPerson, ownerObjects, { key: owner.key }, /^401 unauthorized$/)).toEqual([]);
     });
 
     it('is no API key without a scope that the table names for it', async () => {
-      const { document, operations, ownerObjects, scopedKeys } = callers;
-      const letIn: string[] = [];
-      for (const operation of operations.filter(takesKeys)) {
-        for (const scope of scopes.filter((one) => !scopesOf(operation).includes(one))) {
-          const found = await lettingIn(
-            document,
-            operation,
-            ownerObjects,
-            { key: scopedKeys[scope] },
-            /^403 forbidden$/,
-          );
-          letIn.push(...found.map((answer) => `${scope}: ${answer}`));
-        }
+      const { operations, ownerObjects, scopedKeys } = callers;
+      for (const scope of scopes) {
+        const others = operations.filter((one) => takesKeys(one) && !scopesOf(one).includes(scope));
+        const key = scopedKeys[scope];
+        expect(await lettingIn(others, ownerObjects, { key }, /^403 forbidden$/), scope).toEqual([]);
       }
-      expect(letIn).toEqual([]);
     });
 
     it('is no API key of another product', async () => {
-      const { document, operations, ownerObjects, keyOfOtherProduct } = callers;
-      const letIn: string[] = [];
+      const { operations, ownerObjects, keyOfOtherProduct: key } = callers;
       const withProduct = operations.filter(({ path }) => /\{(deviceId|productKey)\}/.test(path)).filter(takesKeys);
       expect(withProduct.length).toBeGreaterThan(10);
-      for (const operation of withProduct) {
-        letIn.push(
-          ...(await lettingIn(document, operation, ownerObjects, { key: keyOfOtherProduct }, /^403 forbidden$/)),
-        );
-      }
-      expect(letIn).toEqual([]);
-      const lists = await Promise.all(
-        ['/devices', '/products'].map((path) => call('GET', path, { key: keyOfOtherProduct })),
-      );
+      expect(await lettingIn(withProduct, ownerObjects, { key }, /^403 forbidden$/)).toEqual([]);
+      const lists = await Promise.all(['/devices', '/products'].map((path) => call('GET', path, { key })));
       expect(lists).toMatchObject([{ data: { total: 0, list: [] } }, { data: { total: 1 } }]);
       const made = { productKey: 'made-by-key', name: 'Made' };
-      expect(await call('POST', '/products', { key: keyOfOtherProduct, body: made })).toMatchObject({ code: 403 });
+      expect(await call('POST', '/products', { key, body: made })).toMatchObject({ code: 403 });
     });
 
     it('is no other user, with a token or an API key, for what is not theirs', async () => {
-      const { document, operations, stranger, ownerObjects, missingObjects } = callers;
-      const letIn: string[] = [];
+      const { operations, stranger, ownerObjects, missingObjects } = callers;
       const withObjects = operations.filter(({ path }) => path.includes('{'));
       expect(withObjects.length).toBeGreaterThan(6);
-      for (const operation of withObjects) {
-        const tokens = { token: stranger.user.token };
-        const foreign = isHidden(operation) ? /^404 not_found$/ : /^403 forbidden$/;
-        letIn.push(...(await lettingIn(document, operation, ownerObjects, tokens, foreign)));
-        letIn.push(...(await lettingIn(document, operation, missingObjects, tokens, /^404 (device_)?not_found$/)));
-        if (!takesKeys(operation)) continue;
-        letIn.push(...(await lettingIn(document, operation, ownerObjects, { key: stranger.key }, /^403 forbidden$/)));
-        letIn.push(
-          ...(await lettingIn(document, operation, missingObjects, { key: stranger.key }, /^404 (device_)?not_found$/)),
-        );
-      }
-      expect(letIn).toEqual([]);
+      const hidden = withObjects.filter(isHidden);
+      const others = withObjects.filter((operation) => !isHidden(operation));
+      const { key } = stranger;
+      const { token } = stranger.user;
+      const missing = /^404 (device_)?not_found$/;
+      const letIn = [
+        await lettingIn(hidden, ownerObjects, { token }, /^404 not_found$/),
+        await lettingIn(others, ownerObjects, { token }, /^403 forbidden$/),
+        await lettingIn(withObjects, missingObjects, { token }, missing),
+        await lettingIn(withObjects.filter(takesKeys), ownerObjects, { key }, /^403 forbidden$/),
+        await lettingIn(withObjects.filter(takesKeys), missingObjects, { key }, missing),
+      ];
+      expect(letIn.flat()).toEqual([]);
     });
 
     it('is a member of a device for what the table allows the role, and for nothing else', async () => {
-      const { ownerObjects, document, operations, members } = callers;
+      const { ownerObjects, operations, members } = callers;
       const onDevice = operations.filter((one) => one.path.includes('{deviceId}') && !isOffer(one));
       const wrong: string[] = [];
       for (const role of memberRoles) {
-        const credentials = { token: members[role].token };
+        const { token } = members[role];
+        // Only the own membership may be given up: here it is that of another member.
+        const userId = String(members[role === 'viewer' ? 'operator' : 'viewer'].userId);
         for (const operation of onDevice) {
-          // Only the own membership may be given up: here it is that of another member.
           const mayDo = actionsOf(operation).some((one) => one !== 'leave' && hasRight(role, one as DeviceAction));
-          const objects = {
-            ...ownerObjects,
-            userId: String(members[role === 'viewer' ? 'operator' : 'viewer'].userId),
-          };
-          const refused = await lettingIn(document, operation, objects, credentials, /^403 forbidden$/);
-          if (mayDo !== refused.length > 0) wrong.push(`${role} ${mayDo ? 'may' : 'may not'}: ${nameOf(operation)}`);
+          const answers = await lettingIn([operation], { ...ownerObjects, userId }, { token }, /^403 forbidden$/);
+          if (mayDo !== answers.length > 0) wrong.push(`${role} ${mayDo ? 'may' : 'may not'}: ${nameOf(operation)}`);
         }
       }
       expect(wrong).toEqual([]);
     });
 
     it('is the owner of the product of a claimed device for what the table allows, and for nothing else', async () => {
-      const { ownerObjects, document, operations, owner, claimed } = callers;
+      const { ownerObjects, operations, owner, claimed } = callers;
       const wrong: string[] = [];
       const onDevice = operations.filter((one) => one.path.includes('{deviceId}') && !isOffer(one));
       const objects = { ...ownerObjects, deviceId: claimed.deviceId };
@@ -224,9 +194,9 @@ describe.each(ways)('with a device connected %s', (way) => {
           const mayDo = actionsOf(operation).some((one) => hasRight('product_owner', one as DeviceAction));
           // The example renames as well, which is another right.
           const body = mayDo ? { body: { disabled: false } } : {};
-          const refused = await lettingIn(document, operation, objects, { ...credentials, ...body }, /^403 forbidden$/);
-          if (mayDo !== refused.length > 0) wrong.push(`${mayDo ? 'may' : 'may not'}: ${nameOf(operation)}`);
-          if (mayDo) expect(await lettingIn(document, operation, objects, credentials, /^403 forbidden$/)).toEqual([]);
+          const answers = await lettingIn([operation], objects, { ...credentials, ...body }, /^403 forbidden$/);
+          if (mayDo !== answers.length > 0) wrong.push(`${mayDo ? 'may' : 'may not'}: ${nameOf(operation)}`);
+          if (mayDo) expect(await lettingIn([operation], objects, credentials, /^403 forbidden$/)).toEqual([]);
         }
       }
       expect(wrong).toEqual([]);
