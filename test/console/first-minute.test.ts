@@ -63,6 +63,20 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the console', () => 
     await page.context().close();
   });
 
+  it('fills in no password of an address on another host than loopback', async () => {
+    const page = await stage.browser.open('/');
+    await page.route('https://console.test/**', async (route) => {
+      const { pathname } = new URL(route.request().url());
+      await route.fulfill({ response: await route.fetch({ url: stage.url + pathname }) });
+    });
+    await page.goto('https://console.test/#/sign-in/eve/eves-password');
+    await page.getByRole('button', { name: 'Sign in' }).waitFor();
+    expect(page.url()).toBe('https://console.test/#/');
+    for (const label of ['Email or user name', 'Password']) expect(await page.getByLabel(label).inputValue()).toBe('');
+    for (const problem of stage.browser.problems.splice(0)) expect(problem).toContain('https://console.test/');
+    await page.context().close();
+  });
+
   it('shows a device live, presses it, and follows the command to the report that confirms it', async () => {
     const page = await stage.visit();
     const row = page.getByRole('row').filter({ hasText: 'HALL-1' });

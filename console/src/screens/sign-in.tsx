@@ -2,6 +2,7 @@
 import { useSignal } from '@preact/signals';
 import { Field, Form } from '../parts/form.tsx';
 import { decode } from '../router.ts';
+import { isLoopback } from '../state/claim.ts';
 import { hasEnded, register, signIn } from '../state/session.ts';
 import { texts } from '../texts.ts';
 
@@ -60,10 +61,14 @@ export function SignIn() {
   );
 }
 
-/** Of an address that `npm start` prints, `#/sign-in/USERNAME/PASSWORD`; it is sent nowhere, and gone from the address at once. */
+/**
+ * Of an address that `npm start` prints, `#/sign-in/USERNAME/PASSWORD`; it is sent nowhere, and gone from the address at once.
+ * On loopback alone: elsewhere a link of a stranger would sign its reader in to the stranger's account.
+ */
 function takeFilledIn(): { username: string; password: string } {
   const [, username, password] = /^#\/sign-in\/([^/]+)\/([^/]+)$/.exec(location.hash) ?? [];
   if (username === undefined || password === undefined) return { username: '', password: '' };
   history.replaceState(null, '', '#/');
+  if (!isLoopback(location.href)) return { username: '', password: '' };
   return { username: decode(username), password: decode(password) };
 }
