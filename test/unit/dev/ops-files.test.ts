@@ -1,4 +1,5 @@
-// The rules and the board of examples/monitoring name metrics that exist, and nothing else: Prometheus stays silent about one that does not.
+// The rules and the board of examples/monitoring name metrics that exist, and nothing else: Prometheus stays silent about others.
+// Actions and container images are named by digest.
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 
@@ -37,4 +38,18 @@ test('the panels of the board ask for metrics that are exported, each in a place
   expect([...metricsOf(expressions)].filter((name) => !exported.has(name))).toEqual([]);
   const places = board.panels.map(({ gridPos }) => `${gridPos.x},${gridPos.y}`);
   expect(new Set(places).size).toBe(places.length);
+});
+
+test('no action and no container image may be exchanged under its tag', () => {
+  const files = [
+    '.github/workflows/ci.yml',
+    'broker-bridge/Dockerfile',
+    'mqtt-gateway/Dockerfile',
+    'broker-bridge/compose.yaml',
+  ];
+  const named = files.flatMap((file) =>
+    [...read(file).matchAll(/^.*?(?:uses:|FROM|image:) (\S+)/gm)].map(([, name]) => name),
+  );
+  expect(named).toHaveLength(7);
+  expect(named.filter((name = '') => !/@(?:[0-9a-f]{40}|sha256:[0-9a-f]{64})$/.test(name))).toEqual([]);
 });
