@@ -28,7 +28,7 @@ export const deviceActions = {
   rename: { what: 'rename it', roles: ['owner'], scopes: ['manage'] },
   disable: { what: 'disable and enable it', roles: ['owner', 'product_owner'], scopes: ['manage'] },
   replaceCredentials: { what: 'give it new messaging credentials', roles: ['owner'], scopes: ['manage'] },
-  pair: { what: 'open and close its pairing window', roles: ['owner'], scopes: ['manage'] },
+  pair: { what: 'set its pairing window and `reactivation`', roles: ['owner'], scopes: ['manage'] },
   share: {
     what: 'invite, change and remove members; make and revoke guest links',
     roles: ['owner'],

@@ -61,8 +61,8 @@ export class ProductPropagator extends DurableObject<Env> {
     const database = openDatabase(this.env.DB, 'first-primary');
     const product = await findProductFacts(database, this.#productId);
     if (product === undefined) return;
-    const { controlMode, offlineGraceSeconds, updatedAt: productChangedAtMs, pending } = product;
-    const facts = { controlMode, offlineGraceSeconds, productChangedAtMs };
+    const { updatedAt: productChangedAtMs, pending, ...rest } = product;
+    const facts = { ...rest, productChangedAtMs };
     await this.#retry(facts);
     const isDone = pending === null || (await this.#deliver(database, facts, pending));
     await this.#planNext(isDone);

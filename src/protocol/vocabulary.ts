@@ -11,6 +11,7 @@ export const deviceRoles = ['owner', ...memberRoles, 'product_owner'] as const;
 
 export const activationPolicies = ['open', 'registered', 'closed'] as const;
 
+/** From the laxest to the strictest. */
 export const reactivationPolicies = ['open', 'owner', 'secret', 'never'] as const;
 export type ReactivationPolicy = (typeof reactivationPolicies)[number];
 
@@ -65,6 +66,7 @@ export type ActivationReason = (typeof activationReasons)[number];
 export const activationRefusalReasons = [
   'disabled',
   'no_window',
+  'other_network',
   'not_the_owner',
   'wrong_secret',
   'not_released',
@@ -82,6 +84,8 @@ export const ownershipChanges = [
   'transferred',
   'pairing_opened',
   'pairing_closed',
+  'reactivation_opened',
+  'reactivation_closed',
   'credentials_replaced',
   'session_restored',
 ] as const;

@@ -51,7 +51,7 @@ function PairingWindow({ ownership, present }: PartProps) {
   const leftMs = pairingUntil === null ? 0 : Date.parse(pairingUntil) - nowMs.value;
   const set = async (isOpen: boolean): Promise<void> => {
     const param = { deviceId };
-    const changed = await dataOf(isOpen ? api.$post({ param }) : api.$delete({ param }));
+    const changed = await dataOf(isOpen ? api.$post({ param, json: {} }) : api.$delete({ param }));
     ownership.value = { ...present, pairingUntil: changed.pairingUntil };
   };
   return (

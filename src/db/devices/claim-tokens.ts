@@ -5,7 +5,7 @@ import { insertSelect } from '../insert.ts';
 import { claimTokens } from '../schema/devices.ts';
 import { limitOf, type UserLimits } from '../accounts/user-limits.ts';
 
-type NewToken = Pick<typeof claimTokens.$inferSelect, 'hash' | 'userId' | 'createdAt' | 'expiresAt'>;
+type NewToken = Pick<typeof claimTokens.$inferSelect, 'hash' | 'userId' | 'createdAt' | 'expiresAt' | 'boundTo'>;
 
 /** False if the user has as many valid, unused tokens as allowed. */
 export async function insertClaimToken(database: Database, token: NewToken, limits: UserLimits<'claimTokensPerUser'>) {
@@ -21,10 +21,11 @@ export async function insertClaimToken(database: Database, token: NewToken, limi
 
 export async function useClaimToken(database: Database, hash: string, usedBy: string, nowMs: number) {
   const isFree = or(isNull(claimTokens.usedBy), eq(claimTokens.usedBy, usedBy));
+  const isMeant = or(isNull(claimTokens.boundTo), eq(claimTokens.boundTo, usedBy));
   const [used] = await database
     .update(claimTokens)
     .set({ usedBy })
-    .where(and(eq(claimTokens.hash, hash), gt(claimTokens.expiresAt, nowMs), isFree))
+    .where(and(eq(claimTokens.hash, hash), gt(claimTokens.expiresAt, nowMs), isFree, isMeant))
     .returning({ userId: claimTokens.userId });
   return used?.userId;
 }

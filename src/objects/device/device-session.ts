@@ -2,7 +2,7 @@
 // writes and follows up; or a query, which changes nothing. Waits for D1 only if a comment says so.
 import { DurableObject } from 'cloudflare:workers';
 import { isEqualDigest } from '../../crypto/secrets.ts';
-import type { Actor } from '../../domain/access.ts';
+import type { Actor, DeviceAction } from '../../domain/access.ts';
 import type { Activation, LostDevice, Provisioned } from '../../domain/device/ownership/activation.ts';
 import type { CommandRequest } from '../../domain/device/commands/commands.ts';
 import { liveGenerations } from '../../domain/device/ownership/credentials.ts';
@@ -33,12 +33,13 @@ import type { RelayDelivery } from '../calls/push-to-relays.ts';
 import { StoredDevice } from './stored-device.ts';
 import { directLimits } from '../../domain/direct/direct-limits.ts';
 
-export type Provisioning = Omit<IdentitySlice, 'deviceId' | 'isDisabled'> & {
+export type Provisioning = Omit<IdentitySlice, 'deviceId' | 'isDisabled' | 'reactivation'> & {
   isDisabled?: boolean;
+  reactivation?: IdentitySlice['reactivation'];
   secretDigest: string;
   passwordDigest: string;
   givenSecretDigest?: string | undefined;
-} & Partial<Pick<Activation, 'defaultName' | 'policy' | 'claimantId' | 'address' | 'wasActivated'>>;
+} & Partial<Pick<Activation, 'defaultName' | 'claimantId' | 'address' | 'wasActivated'>>;
 
 export type LoginAttempt = {
   productKey: string;
@@ -75,16 +76,16 @@ export class DeviceSession extends DurableObject<Env> {
 
   /** A deleted device stays deleted. A device whose session was lost has to be restored before (`device_not_activated`). */
   async provision(provisioning: Provisioning): Promise<Outcome<Provisioned>> {
-    const { secretDigest, passwordDigest, givenSecretDigest, isDisabled = false, ...more } = provisioning;
-    const { defaultName = more.name, policy = null, claimantId, address = null, wasActivated = false, ...facts } = more;
+    const { secretDigest, passwordDigest, givenSecretDigest, ...more } = provisioning;
+    const { defaultName = more.name, claimantId, address = null, wasActivated = false, ...facts } = more;
     const { present } = this.#device;
     const secretDigestBefore = typeof present === 'string' ? '' : present.credentials.secretDigest;
     return this.#device.decideAndWait({
       kind: 'provisioned',
       deviceId: this.ctx.id.name ?? '',
       settings: this.#device.settings(),
-      facts: { ...facts, isDisabled },
-      ...{ secretDigest, passwordDigest, defaultName, policy, claimantId, address, wasActivated },
+      facts: { isDisabled: false, reactivation: null, ...facts },
+      ...{ secretDigest, passwordDigest, defaultName, claimantId, address, wasActivated },
       isSecretRight: givenSecretDigest !== undefined && isEqualDigest(secretDigestBefore, givenSecretDigest),
     });
   }
@@ -186,6 +187,11 @@ export class DeviceSession extends DurableObject<Env> {
   /** Other relay shards want the messages of all devices of the user than the user's directory has told. */
   endFleetLease(userId: number): void {
     if (this.#device.identity() !== undefined) this.#fleets.endLease(userId);
+  }
+
+  /** For what others keep of the device: D1 may not know yet that it has another owner. */
+  allows(actor: Actor, action: DeviceAction): Outcome<null> {
+    return this.#device.ask(actor, action, () => null);
   }
 
   readOwnership(actor: Actor) {

@@ -101,9 +101,15 @@ export const changeDeviceBodySchema = z
   .object({
     name: lineSchema(1, 100).openapi({ example: 'Hall light' }),
     disabled: z.boolean().openapi({ description: 'A disabled device is kept out until it is enabled.', example: true }),
+    reactivation: z.literal('open').nullable().openapi({
+      description:
+        'With `open` everybody who knows its serial may activate it, whatever its product says; null takes it back.',
+      example: null,
+    }),
   })
   .partial()
   .openapi('ChangeDeviceRequest');
+export type ChangeDeviceBody = z.infer<typeof changeDeviceBodySchema>;
 
 export const credentialsSchema = z
   .object({ deviceId: deviceIdSchema, mqtt: connectionSchema })

@@ -1,6 +1,7 @@
 // Requests and answers about whose a device is: claim tokens, release, transfer, pairing window. Shapes only.
 import { z } from '@hono/zod-openapi';
 import { anyProductKeySchema, deviceIdSchema, instantSchema, pageSchema } from './common.ts';
+import { reactivationPolicies } from '../vocabulary.ts';
 
 const emailSchema = z.email().max(254).openapi({ example: 'buyer@example.com' });
 
@@ -46,17 +47,30 @@ export const incomingOfferPageSchema = pageSchema(
     .openapi('IncomingTransfer'),
 ).openapi('IncomingTransferPage');
 
+const mustRenewSchema = z.boolean().openapi({ description: 'No password is left: it has to be activated again.' });
+
 export const ownershipSchema = z
   .object({
     deviceId: deviceIdSchema,
     claimedAt: instantSchema.nullable(),
     pairingUntil: instantSchema.nullable().openapi({ description: 'Until when a pairing window is open.' }),
     transfer: z.object({ email: emailSchema, expiresAt: instantSchema }).nullable(),
+    reactivation: z.enum(reactivationPolicies).openapi({ description: 'What it needs to activate again.' }),
+    mustRenew: mustRenewSchema,
   })
   .openapi('Ownership');
+
+export const pairingWindowBodySchema = z
+  .object({ anyNetwork: z.boolean().optional().openapi({ description: 'Admits networks other than yours.' }) })
+  .openapi('PairingWindowRequest');
 
 export const pairingWindowSchema = z
   .object({ deviceId: deviceIdSchema, pairingUntil: instantSchema.nullable() })
   .openapi('PairingWindow');
 
+export const openPairingWindowSchema = pairingWindowSchema
+  .extend(claimTokenSchema.pick({ token: true, apiUrl: true }).shape)
+  .openapi('OpenPairingWindow');
+
 export const passedDeviceSchema = z.object({ deviceId: deviceIdSchema }).openapi('PassedDevice');
+export const acceptedDeviceSchema = passedDeviceSchema.extend({ mustRenew: mustRenewSchema }).openapi('AcceptedDevice');

@@ -70,15 +70,18 @@ export const deviceRoutes = createRouter()
   )
   .openapi(
     route('patch', '/{deviceId}', {
-      summary: 'Rename, disable or enable a device',
+      summary: 'Rename, disable or enable a device, let everybody activate it again',
       description:
         'A disabled device cannot log in, its relay sessions are closed, its messages are dropped and it takes no ' +
         'commands. Enabling it restores all of that with the credentials it has.',
-      ...signedInFor('rename', 'disable'),
+      ...signedInFor('rename', 'disable', 'pair'),
       request: { params: schemas.deviceIdParamSchema, body: jsonBody(schemas.changeDeviceBodySchema) },
       responses: responsesOf(schemas.deviceSchema, ...deviceErrors, 'device_not_activated'),
     }),
-    (c) => answer(c, changeDevice(c.var.context, c.var.caller, c.req.valid('param').deviceId, c.req.valid('json'))),
+    (c) => {
+      const { deviceId } = c.req.valid('param');
+      return answer(c, changeDevice(c.var.context, c.var.caller, deviceId, c.req.valid('json'), readClientAddress(c)));
+    },
   )
   .openapi(
     route('post', '/{deviceId}/credentials', {

@@ -110,11 +110,11 @@ export const deviceOwnershipRoutes = createRouter()
     route('post', '/{deviceId}/transfer/accept', {
       summary: 'Accept a device that is offered to you',
       description:
-        'It is yours at once and goes on working with the messaging password that it uses; all others end. What it remembers of ' +
-        'its former owner is erased.',
+        'It is yours at once and goes on working with the messaging password that it uses, unless a person was shown it: then ' +
+        '`mustRenew`. All others end. What it remembers of its former owner is erased.',
       ...inPersonFor('answerOffers'),
       request: { params: deviceIdParamSchema },
-      responses: responsesOf(schemas.passedDeviceSchema, ...signedInErrors, 'not_found', 'device_not_found'),
+      responses: responsesOf(schemas.acceptedDeviceSchema, ...signedInErrors, 'not_found', 'device_not_found'),
     }),
     (c) => {
       const decision = { isAccepted: true, address: readClientAddress(c) };
@@ -142,14 +142,22 @@ export const deviceOwnershipRoutes = createRouter()
   .openapi(
     route('post', '/{deviceId}/pairing-window', {
       summary: 'Let a device activate again, for fifteen minutes',
-      description: 'For a device that was reset, where its product lets only its owner pair it again (`reactivation`).',
+      description:
+        'For a device that was reset, if only its owner can pair it again (`reactivation`). It admits your own network, and ' +
+        'closes when the device logs in. From other networks the device activates at `apiUrl`, with a claim token of its own.',
       ...signedInFor('pair'),
-      request: { params: deviceIdParamSchema },
-      responses: responsesOf(schemas.pairingWindowSchema, ...deviceErrors, 'device_not_activated'),
+      request: { params: deviceIdParamSchema, body: jsonBody(schemas.pairingWindowBodySchema, { isRequired: false }) },
+      responses: responsesOf(
+        schemas.openPairingWindowSchema,
+        ...deviceErrors,
+        'device_not_activated',
+        'too_many_claim_tokens',
+      ),
     }),
     (c) => {
-      const change = { isOpen: true, address: readClientAddress(c) };
-      return answer(c, ownership.setPairingWindow(c.var.context, c.var.caller, c.req.valid('param').deviceId, change));
+      const { anyNetwork = false } = c.req.valid('json');
+      const opened = { anyNetwork, address: readClientAddress(c), base: new URL(c.req.url).origin };
+      return answer(c, ownership.openPairingWindow(c.var.context, c.var.caller, c.req.valid('param').deviceId, opened));
     },
   )
   .openapi(
@@ -159,8 +167,9 @@ export const deviceOwnershipRoutes = createRouter()
       request: { params: deviceIdParamSchema },
       responses: responsesOf(schemas.pairingWindowSchema, ...deviceErrors, 'device_not_activated'),
     }),
-    (c) => {
-      const change = { isOpen: false, address: readClientAddress(c) };
-      return answer(c, ownership.setPairingWindow(c.var.context, c.var.caller, c.req.valid('param').deviceId, change));
-    },
+    (c) =>
+      answer(
+        c,
+        ownership.closePairingWindow(c.var.context, c.var.caller, c.req.valid('param').deviceId, readClientAddress(c)),
+      ),
   );

@@ -97,7 +97,7 @@ async function issueCredentials(context: ServiceContext, activation: Activation,
   const { deviceSecret: shownSecret } = request;
   const givenSecretDigest = typeof shownSecret === 'string' ? await digestOf(shownSecret) : undefined;
   const defaultName = nameOf(product.name, device.deviceSN);
-  const proof = { policy: product.reactivation, givenSecretDigest, claimantId, address, defaultName };
+  const proof = { givenSecretDigest, claimantId, address, defaultName };
   const provision = (wasActivated: boolean) =>
     callDevice(env, deviceId, 'provision', 'once', (session) =>
       session.provision({ ...factsOf(device, product), ...digests, ...proof, wasActivated }),
@@ -145,9 +145,9 @@ async function requireProduct(context: ServiceContext, productKey: string): Prom
 async function catchUpWithProduct(env: Env, db: Database, before: ProductRow, deviceId: string): Promise<void> {
   const product = await findProduct(db, before.productKey);
   if (product === undefined || product.updatedAt === before.updatedAt) return;
-  const { controlMode, offlineGraceSeconds, updatedAt: productChangedAtMs } = product;
+  const { controlMode, offlineGraceSeconds, reactivation, updatedAt: productChangedAtMs } = product;
   await callDevice(env, deviceId, 'changeProduct', 'idempotent', (device) =>
-    device.changeProduct({ controlMode, offlineGraceSeconds, productChangedAtMs }),
+    device.changeProduct({ controlMode, offlineGraceSeconds, reactivation, productChangedAtMs }),
   );
 }
 

@@ -16,13 +16,20 @@ const shield = 'CLAIM_FAILURE_LIMIT';
 
 const blocked = new BlockedAddresses();
 
-export async function createClaimToken(context: ServiceContext, actor: Actor, base: string, expiresInSeconds: number) {
+/** @param boundTo `<product id> <serial>`: claims this device alone */
+export async function createClaimToken(
+  context: ServiceContext,
+  actor: Actor,
+  base: string,
+  expiresInSeconds: number,
+  boundTo: string | null = null,
+) {
   requireRightOfKey(actor, 'claimDevices', undefined);
   const { limits } = context.config;
   const token = createId('', tokenLength);
   const createdAt = Date.now();
   const expiresAt = createdAt + expiresInSeconds * 1000;
-  const row = { hash: await digestOf(token), userId: actor.userId, createdAt, expiresAt };
+  const row = { hash: await digestOf(token), userId: actor.userId, createdAt, expiresAt, boundTo };
   if (!(await insertClaimToken(context.primary(), row, limits))) {
     throw limitReached('claimTokensPerUser', limits.claimTokensPerUser);
   }

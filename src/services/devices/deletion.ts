@@ -4,9 +4,9 @@
 import { countDevicesOf, listDeviceIdsOf, type ProductDevicesFilter } from '../../db/devices/lists.ts';
 import { deleteRecords } from '../../db/devices/devices.ts';
 import type { Actor } from '../../domain/access.ts';
-import { RefusedError } from '../../domain/refusal.ts';
+import { RefusedError, type Outcome } from '../../domain/refusal.ts';
 import type { DeviceIdentity } from '../../domain/topics.ts';
-import { callDevice } from '../../objects/calls/stubs.ts';
+import { callDevice, type RemoteDevice } from '../../objects/calls/stubs.ts';
 import { describeError, log } from '../../log.ts';
 import { disconnectClient } from '../broker/provisioner-emqx.ts';
 import { provisionAtBroker, scheduleDeletionAtBroker } from '../broker/provisioning.ts';
@@ -22,7 +22,7 @@ const maxCounted = 10_000;
 export async function deleteDevice(context: ServiceContext, actor: Actor, deviceId: string) {
   const requestedAtMs = Date.now();
   const { product } = await requireDevice(context, actor, deviceId, 'delete');
-  await endSession(context, { productKey: product.productKey, deviceId }, requestedAtMs);
+  await endSession(context, actor, { productKey: product.productKey, deviceId }, requestedAtMs);
   await deleteRecords(context.primary(), [deviceId]);
   return { deviceId };
 }
@@ -52,7 +52,7 @@ export async function deleteDevicesOf(
     areMore = some.length === stepSize;
     const attempts = some.map(async (deviceId) => {
       try {
-        await endSession(context, { productKey, deviceId }, requestedAtMs);
+        await endSession(context, actor, { productKey, deviceId }, requestedAtMs);
       } catch (error) {
         log('warn', 'device not deleted', { deviceId, ...describeError(error) });
         failed.add(deviceId);
@@ -66,13 +66,18 @@ export async function deleteDevicesOf(
   return { deleted, failed: failed.size, remaining: await countDevicesOf(db, wanted, maxCounted) };
 }
 
-async function endSession(context: ServiceContext, device: DeviceIdentity, requestedAtMs: number): Promise<void> {
+/** The object decides, because D1 may lag behind another owner. It is asked first: the deletion at the broker cannot be undone. */
+async function endSession(context: ServiceContext, actor: Actor, device: DeviceIdentity, requestedAtMs: number) {
+  const ask = async (operation: string, run: (session: RemoteDevice) => Promise<Outcome<null>>) => {
+    const outcome = await callDevice(context.env, device.deviceId, operation, 'idempotent', run);
+    // A registered serial has no session: D1 has decided.
+    if (!outcome.ok && outcome.refusal.kind !== 'not_found') throw new RefusedError(outcome.refusal);
+  };
+  await ask('allows', (session) => session.allows(actor, 'delete'));
   // Noted before the session ends: a deletion that is interrupted must not leave a credential at the broker. If that fails
   // the device can be deleted again; until then it gets new credentials by activating.
   await scheduleDeletionAtBroker(context, device, requestedAtMs);
-  await callDevice(context.env, device.deviceId, 'delete', 'idempotent', (session) =>
-    session.decide({ kind: 'deleted' }),
-  );
+  await ask('delete', (session) => session.decide({ kind: 'deleted', actor }));
   await Promise.all([
     disconnectClient(context, device),
     // An activation in between may have restored the credential: after the session's end none can.

@@ -23,6 +23,7 @@ import type { ServiceContext } from '../../context.ts';
 import { toIso } from '../../domain/time.ts';
 import { decideAs, requireDevice } from './device-access.ts';
 import type { Config } from '../../config.ts';
+import type { ChangeDeviceBody } from '../../protocol/http/devices.ts';
 import { messagingName, type DeviceIdentity } from '../../domain/topics.ts';
 
 export type DeviceView = ReturnType<typeof describeDevice>;
@@ -77,11 +78,16 @@ export async function changeDevice(
   context: ServiceContext,
   actor: Actor,
   deviceId: string,
-  { name, disabled }: { name?: string | undefined; disabled?: boolean | undefined },
+  { name, disabled, reactivation }: ChangeDeviceBody,
+  address: string | null = null,
 ): Promise<DeviceView> {
   const requestedAtMs = Date.now();
   const action = disabled === undefined ? 'rename' : 'disable';
   const { device, product, maker, role } = await requireDevice(context, actor, deviceId, action);
+  if (reactivation !== undefined) {
+    const isOpen = reactivation === 'open';
+    await decideAs(context, deviceId, 'pair', { kind: 'reactivation_set', actor, isOpen, address });
+  }
   const change = { ...(name !== undefined && { name }), ...(disabled !== undefined && { isDisabled: disabled }) };
   const changed = await decideAs(context, deviceId, action, { kind: 'administered', actor, change });
   const identity = { productKey: product.productKey, deviceId };

@@ -15,10 +15,11 @@ export function hadSession({ projectionVersion, membersVersion, claimedAt }: Tra
 }
 
 export function factsOf(device: DeviceRow, product: ProductRow) {
-  const { productKey, controlMode, offlineGraceSeconds, updatedAt: productChangedAtMs } = product;
+  const { productKey, controlMode, offlineGraceSeconds, reactivation, updatedAt: productChangedAtMs } = product;
   const { ownerId, claimedAt: claimedAtMs, name, isDisabled } = device;
   const ownership = { ownerId, productOwnerId: product.ownerId, claimedAtMs };
-  return { productKey, ...ownership, name, isDisabled, controlMode, offlineGraceSeconds, productChangedAtMs };
+  const facts = { controlMode, offlineGraceSeconds, reactivation, productChangedAtMs };
+  return { productKey, ...ownership, name, isDisabled, ...facts };
 }
 
 export async function restoreSession(context: ServiceContext, device: DeviceRow, product: ProductRow): Promise<void> {

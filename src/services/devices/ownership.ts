@@ -11,6 +11,7 @@ import { disconnectClient } from '../broker/provisioner-emqx.ts';
 import { provisionAtBroker } from '../broker/provisioning.ts';
 import type { ServiceContext } from '../../context.ts';
 import { dayMs, toIso } from '../../domain/time.ts';
+import { createClaimToken } from './claim-tokens.ts';
 import { askDeviceAs, decide, decideAs, requireDevice, requireDeviceId } from './device-access.ts';
 
 const offerMs = 7 * dayMs;
@@ -72,12 +73,18 @@ export async function answerOffer(
   deviceId: string,
   answer: { isAccepted: boolean; address: string },
 ) {
+  const requestedAtMs = Date.now();
   const db = context.primary();
   const offerId = await findTransfer(db, requireDeviceId(deviceId), userId);
   if (offerId === undefined) throw new RefusedError({ kind: 'not_found', what: 'transfer', id: deviceId });
-  await decide(context, deviceId, { kind: 'transfer_answered', userId, offerId, ...answer });
-  await deleteTransfer(db, deviceId, offerId);
-  return { deviceId };
+  const event = { kind: 'transfer_answered', userId, offerId, ...answer } as const;
+  const { mustRenew, ...identity } = await decide(context, deviceId, event);
+  await Promise.all([
+    mustRenew ? disconnectClient(context, identity) : undefined,
+    mustRenew ? provisionAtBroker(context, identity, { kind: 'disable' }, requestedAtMs) : undefined,
+    deleteTransfer(db, deviceId, offerId),
+  ]);
+  return { deviceId, mustRenew };
 }
 
 export async function pageOffers(context: ServiceContext, userId: number, page: PageRequest) {
@@ -91,7 +98,7 @@ export async function pageOffers(context: ServiceContext, userId: number, page: 
 }
 
 export async function readOwnership(context: ServiceContext, actor: Actor, deviceId: string) {
-  const { claimedAtMs, pairingUntilMs, offer } = await askDeviceAs(context, actor, deviceId, {
+  const { claimedAtMs, pairingUntilMs, offer, ...more } = await askDeviceAs(context, actor, deviceId, {
     action: 'transfer',
     operation: 'readOwnership',
     ask: (session) => session.readOwnership(actor),
@@ -101,16 +108,29 @@ export async function readOwnership(context: ServiceContext, actor: Actor, devic
     claimedAt: toIso(claimedAtMs),
     pairingUntil: toIso(pairingUntilMs),
     transfer: offer === null ? null : { email: offer.email, expiresAt: toIso(offer.expiresAtMs) },
+    ...more,
   };
 }
 
-export async function setPairingWindow(
+/** The window admits one network. With the claim token the device activates from any other, too. */
+export async function openPairingWindow(
   context: ServiceContext,
   actor: Actor,
   deviceId: string,
-  { isOpen, address }: { isOpen: boolean; address: string },
+  { anyNetwork, address, base }: { anyNetwork: boolean; address: string; base: string },
 ) {
-  const untilMs = isOpen ? Date.now() + context.config.limits.pairingWindowSeconds * 1000 : null;
-  await decideAs(context, deviceId, 'pair', { kind: 'pairing_window_set', actor, untilMs, address });
-  return { deviceId, pairingUntil: toIso(untilMs) };
+  const { device } = await requireDevice(context, actor, deviceId, 'pair');
+  const { pairingWindowSeconds } = context.config.limits;
+  const untilMs = Date.now() + pairingWindowSeconds * 1000;
+  const boundTo = `${device.productId} ${device.deviceSN}`;
+  const { token, apiUrl } = await createClaimToken(context, actor, base, pairingWindowSeconds, boundTo);
+  const network = anyNetwork ? null : address;
+  await decideAs(context, deviceId, 'pair', { kind: 'pairing_window_set', actor, untilMs, network, address });
+  return { deviceId, pairingUntil: toIso(untilMs), token, apiUrl };
+}
+
+export async function closePairingWindow(context: ServiceContext, actor: Actor, deviceId: string, address: string) {
+  const closed = { kind: 'pairing_window_set', actor, untilMs: null, network: null, address } as const;
+  await decideAs(context, deviceId, 'pair', closed);
+  return { deviceId, pairingUntil: null };
 }

@@ -21,7 +21,8 @@ import { limitReached, RefusedError } from '../../domain/refusal.ts';
 import type { ServiceContext } from '../../context.ts';
 import { dayMs, toIso } from '../../domain/time.ts';
 import { requireUser } from '../accounts/accounts.ts';
-import { decide, requireDevice } from './device-access.ts';
+import { askDeviceAs, decide, requireDevice } from './device-access.ts';
+import type { RemoteDevice } from '../../objects/calls/stubs.ts';
 
 const invitationMs = 7 * dayMs;
 
@@ -63,7 +64,7 @@ export async function inviteMember(
 }
 
 export async function pageInvitations(context: ServiceContext, actor: Actor, deviceId: string, page: PageRequest) {
-  const { device } = await requireDevice(context, actor, deviceId, 'share');
+  const device = await requireSharer(context, actor, deviceId);
   const { total, rows } = await listInvitationsOf(context.primary(), device.id, page);
   return { list: rows.map(describeInvitation), total, ...page };
 }
@@ -117,7 +118,7 @@ export async function declineInvitation(context: ServiceContext, userId: number,
 }
 
 export async function pageMembers(context: ServiceContext, actor: Actor, deviceId: string, page: PageRequest) {
-  const { device } = await requireDevice(context, actor, deviceId, 'share');
+  const device = await requireSharer(context, actor, deviceId);
   const { total, rows } = await listMembers(context.primary(), device.id, page);
   return { list: rows.map((row) => ({ ...row, since: toIso(row.since) })), total, ...page };
 }
@@ -145,6 +146,15 @@ export async function removeMember(
   await decide(context, deviceId, { kind: 'member_removed', actor, userId, ...party });
   await deleteInvitationsOfUser(context.primary(), device.id, userId);
   return { userId };
+}
+
+/** For lists, which are in D1: the object knows of another owner before D1 does. */
+async function requireSharer(context: ServiceContext, actor: Actor, deviceId: string) {
+  const action = 'share';
+  const { device } = await requireDevice(context, actor, deviceId, action);
+  const ask = (session: RemoteDevice) => session.allows(actor, action);
+  await askDeviceAs(context, actor, deviceId, { action, operation: 'allows', ask, ifInactive: () => null });
+  return device;
 }
 
 async function noteInvitation(

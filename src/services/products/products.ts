@@ -66,7 +66,8 @@ export async function changeProduct(
   if (givenKey !== undefined && givenKey !== productKey) {
     throw new RefusedError({ kind: 'invalid_input', path: 'productKey', problem: 'cannot be changed' });
   }
-  const isForDevices = changes.controlMode !== undefined || changes.offlineGraceSeconds !== undefined;
+  const { controlMode, offlineGraceSeconds, reactivation } = changes;
+  const isForDevices = [controlMode, offlineGraceSeconds, reactivation].some((change) => change !== undefined);
   if (isForDevices) {
     unwrap(await callPropagator(context.env, product.id, 'admitChange', 'once', (stub) => stub.admitChange()));
   }

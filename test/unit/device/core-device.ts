@@ -34,7 +34,6 @@ const limits = readLimits('');
 /** What an activation with nothing to show has beside its facts. */
 export function proofOf(passwordDigest: string) {
   const nothing = {
-    policy: null,
     claimantId: undefined,
     isSecretRight: false,
     address: '192.0.2.7',
@@ -75,7 +74,7 @@ export class CoreDevice {
       kind: 'provisioned',
       deviceId: this.deviceId,
       settings: this.#settings,
-      facts: { ...facts, offlineGraceSeconds: 0, productChangedAtMs: 0, isDisabled: false },
+      facts: { ...facts, offlineGraceSeconds: 0, reactivation: null, productChangedAtMs: 0, isDisabled: false },
       ...proofOf('password'),
     });
   }

@@ -36,7 +36,7 @@ function digestsAt(credentials: CredentialsSlice, nowMs: number): string[] {
 /** A further activation: by a stranger who knows the serial, or, with `isUnproven` false, with proof. */
 function activate(credentials: CredentialsSlice, passwordDigest: string, nowMs: number, isUnproven = true) {
   const issued = { secretDigest: 'secret', passwordDigest };
-  const added = addPassword(credentials, issued, nowMs, isUnproven);
+  const added = addPassword(credentials, issued, nowMs, { isUnproven });
   if ('roomAtMs' in added) throw new Error(`no room until ${added.roomAtMs}`);
   return added;
 }
@@ -125,7 +125,7 @@ describe('messaging passwords', () => {
       credentials = logIn(credentials, String(number), number * 1000);
       if (number < maxInUse - 1) credentials = activate(credentials, String(number + 1), number * 1000);
     }
-    const another = (nowMs: number) => addPassword(credentials, { secretDigest: '', passwordDigest: 'x' }, nowMs, true);
+    const another = (nowMs: number) => addPassword(credentials, { secretDigest: '', passwordDigest: 'x' }, nowMs, {});
     const refused = another(maxInUse * 1000);
     if (!('roomAtMs' in refused)) throw new Error('there was room');
     expect('roomAtMs' in another(refused.roomAtMs - 1)).toBe(true);

@@ -78,7 +78,7 @@ it('leaves a device as it was where its deletion at the broker cannot be recorde
 });
 
 it('deletes the credential of a deletion that was cut off when the device activates again', async () => {
-  await sessionOf(deviceId).decide({ kind: 'deleted' });
+  await sessionOf(deviceId).decide({ kind: 'deleted', actor: null });
   await refuseDeletions();
   expect(await activate(), 'not before the deletion is recorded').toBeUndefined();
   await env.DB.prepare('DROP TRIGGER no_deletions').run();
@@ -107,7 +107,7 @@ it('lets a device whose deletion failed at the session back in when it activates
 it('deletes the credential of an activation that began after the deletion and came before the session ended', async () => {
   const crossed = withDeletion(async () => {
     expect(await activate()).toBe(deviceId);
-    await sessionOf(deviceId).decide({ kind: 'deleted' });
+    await sessionOf(deviceId).decide({ kind: 'deleted', actor: null });
   });
   expect((await deleteDevice(crossed)).status).toBe(200);
   expect(await outboxEntry()).toMatchObject(deleted);

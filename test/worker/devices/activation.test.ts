@@ -63,7 +63,7 @@ describe('activation races', () => {
     const productKey = await createProduct();
     const first = await activate({ productKey, deviceSN: 'SN-1' });
     // The session has ended, the record is still there: what a deletion leaves that dies in between.
-    await sessionOf(first.data.deviceId).decide({ kind: 'deleted' });
+    await sessionOf(first.data.deviceId).decide({ kind: 'deleted', actor: null });
     const again = await activate({ productKey, deviceSN: 'SN-1' });
     expect(again.status).toBe(200);
     expect(again.data.deviceId).not.toBe(first.data.deviceId);

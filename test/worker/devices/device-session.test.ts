@@ -84,7 +84,7 @@ describe('an object that was never provisioned', () => {
     expect(results).toEqual([{ result: 'rejected', reason: 'device_not_found' }]);
     await reportConnected(device);
     await session.decide({ kind: 'subscription_ended', shard: 'relay-0', registrationId: 1 });
-    await session.decide({ kind: 'deleted' });
+    await session.decide({ kind: 'deleted', actor: null });
     expect(await tablesOf(device.deviceId)).toEqual([]);
     expect(await runInDurableObject(session, (_, { storage }) => storage.getAlarm())).toBeNull();
   });
@@ -181,7 +181,7 @@ describe('a deleted device', () => {
     const device = await provisionDevice();
     await report(device, { position: 'up' });
     const session = sessionOf(device.deviceId);
-    await session.decide({ kind: 'deleted' });
+    await session.decide({ kind: 'deleted', actor: null });
     expect(await tablesOf(device.deviceId)).toEqual(['deleted']);
     const again = {
       productKey: device.productKey,
@@ -204,7 +204,7 @@ describe('a deleted device', () => {
   it('is forgotten altogether after a while', async () => {
     const device = await provisionDevice();
     const session = sessionOf(device.deviceId);
-    await session.decide({ kind: 'deleted' });
+    await session.decide({ kind: 'deleted', actor: null });
     expect(await runDurableObjectAlarm(session)).toBe(true);
     expect(await tablesOf(device.deviceId)).toEqual([]);
   });

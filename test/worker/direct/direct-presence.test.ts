@@ -225,7 +225,7 @@ describe('a session ends at once', () => {
   it('when the device is deleted, which then is not there', async () => {
     const device = await provisionDevice();
     const client = await DirectClient.connect(device, { level: 5 });
-    await sessionOf(device.deviceId).decide({ kind: 'deleted' });
+    await sessionOf(device.deviceId).decide({ kind: 'deleted', actor: null });
     expect([...(await client.next()).body]).toEqual([0x87, 0]);
     await client.untilClosed();
     await expect(DirectClient.open(device.deviceId)).rejects.toThrow('404');

@@ -1,10 +1,13 @@
 // What is whose (decision: ownership): the product's owner beside the owner of a claimed device, and what a known serial needs
 // to activate again.
 import { beforeAll, describe, expect, it, vi } from 'vitest';
-import { call } from '../rig/clients/client.ts';
+import { call, type TestUser } from '../rig/clients/client.ts';
 import {
   maker,
   anna,
+  abroad,
+  isWorking,
+  openWindow,
   createProduct,
   tokenOf,
   activate,
@@ -81,6 +84,34 @@ describe('a claimed device', () => {
     expect(after.data).toEqual(before.data);
   });
 
+  it('lets no stranger of another network into its window, and shows that one was there', async () => {
+    const { deviceId, productKey } = await claimed();
+    const { token } = await openWindow(anna, deviceId);
+    expect(await activate(productKey, undefined, {}, abroad)).toMatchObject(refused);
+    expect(await eventsOf(anna, deviceId)).toContainEqual(
+      expect.objectContaining({ reason: 'other_network', address: abroad['CF-Connecting-IP'] }),
+    );
+    expect(await activate(productKey, token, { deviceSN: 'SN-2' })).toMatchObject({ message: 'invalid_claim_token' });
+    expect(await activate(productKey, token, {}, abroad), 'with the token of the window').toMatchObject({
+      status: 200,
+    });
+    await openWindow(anna, deviceId, { anyNetwork: true });
+    expect(await activate(productKey, undefined, {}, abroad)).toMatchObject({ status: 200 });
+    expect(await eventsOf(anna, deviceId)).toContainEqual(
+      expect.objectContaining({ reason: 'in_window', address: abroad['CF-Connecting-IP'] }),
+    );
+  });
+
+  it('lets in nobody by its window after the first login, nor anybody who got a password there', async () => {
+    const { deviceId, productKey } = await claimed();
+    await openWindow(anna, deviceId);
+    const [{ data: stranger }, { data: own }] = [await activate(productKey), await activate(productKey)];
+    expect(await isWorking(own)).toBe(true);
+    expect(await isWorking(stranger)).toBe(false);
+    expect(await activate(productKey)).toMatchObject(refused);
+    expect(await isWorking(own)).toBe(true);
+  });
+
   it('closes its window after the time', async () => {
     const { deviceId, productKey } = await claimed();
     await call('POST', `/devices/${deviceId}/pairing-window`, as(anna));
@@ -91,12 +122,20 @@ describe('a claimed device', () => {
 });
 
 describe('reactivation', () => {
-  it('open: needs nothing, claimed or not', async () => {
-    const { productKey, mqtt } = await claimed({ reactivation: 'open' });
+  it('open: lets no stranger into a claimed device, unless its owner says so and until they take it back', async () => {
+    const { deviceId, productKey, mqtt } = await claimed({ reactivation: 'open' });
+    const say = (user: TestUser, reactivation: unknown) =>
+      call('PATCH', `/devices/${deviceId}`, { ...as(user), body: { reactivation } });
+    expect(await activate(productKey)).toMatchObject(refused);
+    expect(await say(maker, 'open')).toMatchObject({ status: 403 });
+    expect(await say(anna, 'open')).toMatchObject({ status: 200 });
     const again = await activate(productKey);
-    expect(again.status).toBe(200);
     expect(await logIn(mqtt)).toBe('accepted');
     expect(await logIn(again.data.mqtt)).toBe('accepted');
+    expect(await say(anna, null)).toMatchObject({ status: 200 });
+    expect(await activate(productKey)).toMatchObject(refused);
+    const reasons = (await eventsOf(anna, deviceId)).map(({ reason }) => reason);
+    expect(reasons).toEqual(expect.arrayContaining(['reactivation_opened', 'reactivation_closed']));
   });
 
   it('secret: needs the present device secret, which each activation renews', async () => {
@@ -120,17 +159,26 @@ describe('reactivation', () => {
     expect(await activate(productKey)).toMatchObject(refused);
     expect((await call('POST', `/devices/${deviceId}/release`, as(anna))).code).toBe(200);
     expect(await activate(productKey)).toMatchObject({ status: 200, data: { deviceId } });
+    expect(await activate(productKey, await tokenOf(anna)), 'claimed again').toMatchObject({ status: 200 });
     expect(await activate(productKey)).toMatchObject(refused);
   });
 
-  it('may be changed and set back', async () => {
-    const { productKey } = await claimed();
+  it('lets no maker open a device that others have claimed, and undoes nothing stricter', async () => {
+    const { deviceId, productKey, deviceSecret } = await claimed();
     const set = (reactivation: unknown) =>
       call('PUT', `/products/${productKey}`, { ...as(maker), body: { reactivation } });
+    const needs = (reactivation: string) =>
+      vi.waitFor(async () =>
+        expect(await call('GET', `/devices/${deviceId}/ownership`, as(anna))).toMatchObject({ data: { reactivation } }),
+      );
     expect(await set('open')).toMatchObject({ data: { reactivation: 'open', activation: 'open' } });
-    expect(await activate(productKey)).toMatchObject({ status: 200 });
-    expect(await set(null)).toMatchObject({ data: { reactivation: null } });
     expect(await activate(productKey)).toMatchObject(refused);
+    await set('secret');
+    await needs('secret');
+    expect(await set(null)).toMatchObject({ data: { reactivation: null } });
+    await openWindow(anna, deviceId);
+    expect(await activate(productKey)).toMatchObject(refused);
+    expect(await activate(productKey, undefined, { deviceSecret })).toMatchObject({ status: 200 });
     expect(await set('maybe')).toMatchObject({ status: 400 });
   });
 });

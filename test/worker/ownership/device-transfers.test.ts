@@ -1,10 +1,16 @@
 // Devices that leave their owner (decision: ownership): released, and handed to somebody else.
+import { env } from 'cloudflare:workers';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { call, type Answer, type TestUser } from '../rig/clients/client.ts';
 import {
   maker,
   anna,
   bert,
+  abroad,
+  createProduct,
+  handOver,
+  isWorking,
+  openWindow,
   tokenOf,
   activate,
   claimed,
@@ -59,31 +65,76 @@ describe('releasing', () => {
   });
 });
 
+it('a release is not used up by a stranger who activates first', async () => {
+  const { deviceId, productKey } = await claimed({ reactivation: 'owner' });
+  await call('POST', `/devices/${deviceId}/release`, as(anna));
+  const { data: stranger } = await activate(productKey, undefined, {}, abroad);
+  const bought = await activate(productKey, await tokenOf(bert));
+  expect(bought).toMatchObject({ status: 200, data: { deviceId } });
+  expect(await isWorking(stranger)).toBe(false);
+});
+
+it('a former owner deletes no device, and reads no list of it, while the database lags', async () => {
+  const { deviceId } = await claimed();
+  const { results } = await env.DB.prepare('select owner_id, claimed_at from devices where device_id = ?')
+    .bind(deviceId)
+    .all<{ owner_id: number; claimed_at: number }>();
+  await handOver(deviceId);
+  const [{ owner_id, claimed_at } = { owner_id: 0, claimed_at: 0 }] = results;
+  await env.DB.prepare('update devices set owner_id = ?, claimed_at = ? where device_id = ?')
+    .bind(owner_id, claimed_at, deviceId)
+    .run();
+  for (const path of ['/members', '/invitations']) {
+    expect((await call('GET', `/devices/${deviceId}${path}`, as(anna))).status, path).toBe(403);
+  }
+  expect(await call('DELETE', `/devices/${deviceId}`, as(anna))).toMatchObject({ status: 403 });
+  expect((await read(bert, deviceId)).status).toBe(200);
+});
+
 describe('a transfer', () => {
   const offer = (deviceId: string, email: string, user = anna) =>
     call('POST', `/devices/${deviceId}/transfer`, { ...as(user), body: { email } });
   const accept = (deviceId: string, user: TestUser) => call('POST', `/devices/${deviceId}/transfer/accept`, as(user));
 
+  it('leaves no password that a person was shown, nor the device secret', async () => {
+    const { deviceId, productKey, deviceSecret, mqtt } = await claimed({ reactivation: 'secret' });
+    expect(await logIn(mqtt)).toBe('accepted');
+    const { data: renewed } = await activate(productKey, undefined, { deviceSecret });
+    await logIn(renewed.mqtt);
+    expect(await handOver(deviceId)).toEqual({ deviceId, mustRenew: true });
+    for (const password of [mqtt, renewed.mqtt]) expect(await logIn(password)).toBe('invalid_password');
+    const mustRenew = async () =>
+      (await call<{ mustRenew: boolean }>('GET', `/devices/${deviceId}/ownership`, as(bert))).data.mustRenew;
+    expect(await mustRenew()).toBe(true);
+    const former = { deviceSecret: renewed.deviceSecret };
+    expect(await activate(productKey, undefined, former)).toMatchObject(refused);
+    expect(await activate(productKey, await tokenOf(anna), former)).toMatchObject(refused);
+    await openWindow(bert, deviceId);
+    expect(await activate(productKey)).toMatchObject({ status: 200 });
+    expect(await mustRenew()).toBe(false);
+  });
+
   it('makes who accepts it the owner; the device goes on working with its password, and no other one', async () => {
-    const { deviceId, productKey, mqtt } = await claimed();
-    await logIn(mqtt);
-    await call('POST', `/devices/${deviceId}/pairing-window`, as(anna));
+    const productKey = await createProduct();
+    const { deviceId, mqtt } = (await activate(productKey)).data;
     const { data: other } = await activate(productKey);
-    expect(await offer(deviceId, bert.email.toUpperCase())).toMatchObject({ status: 200, data: { deviceId } });
+    await logIn(mqtt);
+    const offered = await offer(deviceId, bert.email.toUpperCase(), maker);
+    expect(offered).toMatchObject({ status: 200, data: { deviceId } });
     const incoming = await call('GET', '/devices/transfers', as(bert));
-    expect(incoming).toMatchObject({ data: { total: 1, list: [{ deviceId, productKey, from: anna.email }] } });
+    expect(incoming).toMatchObject({ data: { total: 1, list: [{ deviceId, productKey, from: maker.email }] } });
     expect((await read(bert, deviceId)).status, 'not yet').toBe(403);
-    expect(await accept(deviceId, bert)).toMatchObject({ status: 200, data: { deviceId } });
+    expect(await accept(deviceId, bert)).toMatchObject({ status: 200, data: { deviceId, mustRenew: false } });
     expect(await read(bert, deviceId)).toMatchObject({ status: 200, data: { online: true } });
-    expect((await read(anna, deviceId)).status).toBe(403);
+    expect((await read(maker, deviceId)).status).toBe(403);
     expect(await listed(bert)).toContain(deviceId);
-    expect(await listed(anna)).not.toContain(deviceId);
+    expect(await listed(maker)).not.toContain(deviceId);
     expect(await logIn(mqtt)).toBe('accepted');
     expect(await logIn(other.mqtt)).toBe('invalid_password');
     expect(await eventsOf(bert, deviceId)).toContainEqual(
       expect.objectContaining({ status: 'ownership', reason: 'transferred', address: expect.any(String) as string }),
     );
-    expect(await activate(productKey), 'the window closed').toMatchObject(refused);
+    expect(await activate(productKey), 'claimed').toMatchObject(refused);
     expect(await call('GET', '/devices/transfers', as(bert))).toMatchObject({ data: { total: 0 } });
     expect(await accept(deviceId, bert), 'once').toMatchObject({ status: 404 });
   });

@@ -161,27 +161,27 @@ describe('a release', () => {
 
 describe('an accepted transfer', () => {
   it('leaves the direct session open, and it is the new owner who hears and commands it', async () => {
-    const device = await activate(anna);
+    const device = await activate();
     const client = await DirectClient.connect(device);
     client.send(subscribePacket(topicOf(device, propertySet)));
     await client.next();
     await say(client, device, 'former');
-    const annas = [await followAs(anna, topicOf(device, propertyPost)), await followAs(anna, everything)];
+    const makers = [await followAs(maker, topicOf(device, propertyPost)), await followAs(maker, everything)];
     const berts = await followAs(bert, everything);
-    await ask(anna, 'POST', `/devices/${device.deviceId}/transfer`, { email: bert.email });
+    await ask(maker, 'POST', `/devices/${device.deviceId}/transfer`, { email: bert.email });
     await ask(bert, 'POST', `/devices/${device.deviceId}/transfer/accept`);
     expect(await of(bert, device, '/status')).toMatchObject({ online: true, status: 'online' });
     expect(await of(bert, device, '/properties')).toMatchObject({ list: [] });
     expect(await eventsOf(bert, device)).toEqual(['ownership transferred']);
     await say(client, device, 'next');
     await heard(berts, '"text":"next"');
-    for (const socket of annas) expect(JSON.stringify(await pushedTo(socket))).not.toContain('next');
+    for (const socket of makers) expect(JSON.stringify(await pushedTo(socket))).not.toContain('next');
     const control = (user: TestUser) =>
       ask(user, 'POST', `/devices/${device.deviceId}/control`, { action: 'toggle', position: 'up' });
-    expect(await control(anna)).toMatchObject({ code: 403 });
+    expect(await control(maker)).toMatchObject({ code: 403 });
     expect(await control(bert)).toMatchObject({ code: 200 });
     expect(readPublish(await client.next()).payload).toContain('"up"');
-    for (const socket of [...annas, berts]) socket.close();
+    for (const socket of [...makers, berts]) socket.close();
   });
 });
 

@@ -124,7 +124,7 @@ describe('what outlives what', () => {
     const asUser = await openRelay();
     await asUser.ask({ action: 'auth', token: await tokenOf(ownerId) });
     for (const one of [device, kept]) await asUser.ask({ action: 'subscribe', topic: topicOf(one, 'status') });
-    await sessionOf(device.deviceId).decide({ kind: 'deleted' });
+    await sessionOf(device.deviceId).decide({ kind: 'deleted', actor: null });
     expect(await asDevice.end()).toEqual({ code: 1008, reason: 'deleted' });
     await shard().push([
       { deviceId: device.deviceId, topic: topicOf(device, 'status'), payloads: ['"ghost"'], generations: [1] },

@@ -33,13 +33,17 @@ export async function tokenOf(user: TestUser): Promise<string> {
   return data.token;
 }
 
-export function activate(productKey: string, token?: string, more: object = {}): Promise<Answer<Activation>> {
+const home = { 'CF-Connecting-IP': '203.0.113.9' };
+export const abroad = { 'CF-Connecting-IP': '198.51.100.7' };
+export function activate(
+  productKey: string,
+  token?: string,
+  more: object = {},
+  headers = home,
+): Promise<Answer<Activation>> {
   const body = { productKey, deviceSN: 'SN-1', ...more };
-  const headers = { 'CF-Connecting-IP': '203.0.113.9' };
-  return call('POST', token === undefined ? '/devices/activate' : `/t/${token}/api/v1/devices/activate`, {
-    body,
-    headers,
-  });
+  const path = token === undefined ? '/devices/activate' : `/t/${token}/api/v1/devices/activate`;
+  return call('POST', path, { body, headers });
 }
 
 /** A device that Anna has claimed. */
@@ -58,7 +62,15 @@ export async function logIn({ username, password }: Activation['mqtt']): Promise
   return 'accepted';
 }
 
-export const as = (user: TestUser) => ({ token: user.token });
+export const as = (user: TestUser) => ({ token: user.token, headers: home });
+export const isWorking = async (device: Activation) => (await logIn(device.mqtt)) === 'accepted';
+export const openWindow = async (user: TestUser, deviceId: string, body: object = {}) =>
+  (await call<{ token: string }>('POST', `/devices/${deviceId}/pairing-window`, { ...as(user), body })).data;
+/** Hands Anna's device, or the maker's, to Bert. */
+export async function handOver(deviceId: string, from = anna): Promise<unknown> {
+  await call('POST', `/devices/${deviceId}/transfer`, { ...as(from), body: { email: bert.email } });
+  return (await call<object>('POST', `/devices/${deviceId}/transfer/accept`, as(bert))).data;
+}
 export const read = (user: TestUser, deviceId: string) => call('GET', `/devices/${deviceId}/status`, as(user));
 export async function eventsOf(user: TestUser, deviceId: string): Promise<Event[]> {
   const { data } = await call<{ list: Event[] }>('GET', `/devices/${deviceId}/events?size=100`, as(user));

@@ -109,7 +109,7 @@ describe('a record without a session', () => {
   it('is deleted where its device was deleted', async () => {
     const deviceId = await activate();
     pass(11 * 60_000);
-    await sessionOf(deviceId).decide({ kind: 'deleted' });
+    await sessionOf(deviceId).decide({ kind: 'deleted', actor: null });
     expect(await reconcileAll()).toMatchObject({ checked: 1, inactive: 0, deleted: 1 });
     expect(await listDevices()).toEqual([]);
   });

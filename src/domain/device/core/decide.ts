@@ -65,7 +65,7 @@ function handle(state: DeviceState, event: DeviceEvent, decision: Decision) {
     const report = reports[event.kind] as (...args: [DeviceState, DeviceEvent, Decision]) => Device;
     return { state: report(state, event, decision), result: null };
   }
-  return (requests[event.kind] as unknown as Handler<RequestedKind>)(state, event, decision);
+  return (requests[event.kind] as unknown as Requested<RequestedKind>)(state, event, decision);
 }
 
 /** Only an activation makes a device, or a record of a device whose session was lost; never again a deleted device. */
@@ -85,7 +85,12 @@ function isReport(event: DeviceEvent): event is EventOf<ReportKind> {
   return Object.hasOwn(reports, event.kind);
 }
 
-const requests: { [Kind in RequestedKind]: Handler<Kind> } = {
+type Requested<Kind extends RequestedKind> = (...args: Parameters<Handler<Kind>>) => {
+  state: Device;
+  result: Results[Kind];
+};
+
+const requests: { [Kind in RequestedKind]: Requested<Kind> } = {
   provisioned: activateAgain,
   login_attempted: logIn,
   direct_connected: direct.connectDirectly,
@@ -144,6 +149,7 @@ const requests: { [Kind in RequestedKind]: Handler<Kind> } = {
   transfer_withdrawn: allowed('transfer', administration.withdrawTransfer),
   transfer_answered: administration.answerTransfer,
   pairing_window_set: allowed('pair', administration.setPairingWindow),
+  reactivation_set: allowed('pair', administration.setReactivation),
   member_joined: sharing.addMember,
   member_changed: allowed('share', sharing.changeMember),
 
@@ -163,6 +169,12 @@ const requests: { [Kind in RequestedKind]: Handler<Kind> } = {
   guest_link_made: allowed('share', allowed('control', makeGuestLink)),
   guest_link_revoked: allowed('share', revokeGuestLink),
   guest_link_used: applyGuestUse,
+
+  deleted: (state, { actor }, decision) => {
+    const refusal = actor === null ? undefined : sharing.refuseUnless(state, actor, 'delete');
+    if (refusal !== undefined) return { state, result: refuse(refusal) };
+    return { state: endDevice(state, decision), result: accept(null) };
+  },
 };
 
 const reports: { [Kind in ReportKind]: (state: DeviceState, event: EventOf<Kind>, decision: Decision) => Device } = {
@@ -198,8 +210,6 @@ const reports: { [Kind in ReportKind]: (state: DeviceState, event: EventOf<Kind>
 
   record_compared: (state, { projectionVersion, membersVersion }) =>
     sharing.compareMembers(projection.compareProjection(state, projectionVersion), membersVersion),
-
-  deleted: (state, _event, decision) => endDevice(state, decision),
 
   alarm_fired: (state, { scheduledAtMs }, decision) => {
     const adopted = state.alarm.setAtMs === null ? adoptAlarm(state, scheduledAtMs, decision.nowMs) : state;

@@ -60,14 +60,22 @@ export type DeviceEvent =
   | { kind: 'transfer_offered'; actor: Actor; offer: TransferOffer; address: string | null }
   | { kind: 'transfer_withdrawn'; actor: Actor; address: string | null }
   | { kind: 'transfer_answered'; userId: number; offerId: string; isAccepted: boolean; address: string | null }
-  | { kind: 'pairing_window_set'; actor: Actor; untilMs: number | null; address: string | null }
+  | {
+      kind: 'pairing_window_set';
+      actor: Actor;
+      untilMs: number | null;
+      network: string | null;
+      address: string | null;
+    }
+  | { kind: 'reactivation_set'; actor: Actor; isOpen: boolean; address: string | null }
   | { kind: 'guest_link_made'; actor: Actor; link: NewGuestLink; address: string | null }
   | { kind: 'guest_link_revoked'; actor: Actor; linkId: string; address: string | null }
   | ({ kind: 'guest_link_used' } & GuestUse)
   /** What D1 says of the account, or of its API key, that gave commands or made guest links. */
   | { kind: 'giver_checked'; userId: number; keyId: string | null; isValid: boolean }
   | { kind: 'product_changed'; facts: ProductFacts }
-  | { kind: 'deleted' }
+  /** `actor`: null if no user asked for it. */
+  | { kind: 'deleted'; actor: Actor | null }
   | { kind: 'announcement_ended'; time: number; isPublished: boolean }
   | { kind: 'projection_ended'; version: number; outcome: ProjectionOutcome }
   | { kind: 'record_checked'; isThere: boolean }
@@ -99,6 +107,7 @@ export type RequestKind =
   | 'transfer_withdrawn'
   | 'transfer_answered'
   | 'pairing_window_set'
+  | 'reactivation_set'
   | 'guest_link_made'
   | 'guest_link_revoked'
   | 'deleted';
@@ -130,8 +139,10 @@ type Answers = {
   released: Outcome<DeviceIdentity>;
   transfer_offered: Outcome<null>;
   transfer_withdrawn: Outcome<null>;
-  transfer_answered: Outcome<null>;
+  transfer_answered: Outcome<DeviceIdentity & { mustRenew: boolean }>;
   pairing_window_set: Outcome<null>;
+  reactivation_set: Outcome<null>;
+  deleted: Outcome<null>;
   login_attempted: Outcome<DeviceIdentity & { generation: number }>;
   direct_connected: Outcome<{ startedAtMs: number }>;
   direct_packets_received: DirectTaken;

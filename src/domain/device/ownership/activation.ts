@@ -1,6 +1,6 @@
 // What an activation does to a device (decision: activation): makes it, gives a known serial a further messaging password, or
 // takes it for the user who claims it. What may activate again is ownership.ts; what a new owner does is administration.ts.
-import type { ActivationRefusalReason } from '../../../protocol/vocabulary.ts';
+import type { ActivationReason, ActivationRefusalReason } from '../../../protocol/vocabulary.ts';
 import { accept, refuse, type Outcome, type Refusal } from '../../refusal.ts';
 import type { Handler } from '../core/events.ts';
 import { newState, type DeviceSettings, type DeviceState } from '../core/state.ts';
@@ -15,6 +15,7 @@ import {
   replacePasswords,
   type CredentialsSlice,
   type IssuedSecrets,
+  type PasswordMarks,
 } from './credentials.ts';
 import {
   countActivation,
@@ -30,7 +31,6 @@ export type Activation = IssuedSecrets &
   ActivationProof & {
     facts: Omit<IdentitySlice, 'deviceId'>;
     defaultName: string;
-    address: string | null;
     /** D1 has more of it than its record: it had a session once. */
     wasActivated: boolean;
   };
@@ -51,17 +51,15 @@ export type Provisioned = { isNew: boolean; endsSessions: boolean };
 /** A serial that was activated before. Refused, it changes nothing but the events. */
 export const activateAgain: Handler<'provisioned'> = (state, activation, decision) => {
   const { nowMs } = decision;
-  const { identity, ownership, settings } = state;
-  const { address, claimantId, defaultName, secretDigest, passwordDigest } = activation;
+  const { identity, settings } = state;
+  const { address, claimantId, defaultName, secretDigest, passwordDigest, facts } = activation;
   const { deviceId } = identity;
   const refused = (reason: ActivationRefusalReason, refusal: Refusal) => ({
     state: countActivation(state, { status: 'activation_refused', reason }, address, nowMs),
     result: refuse(refusal),
   });
   if (identity.isDisabled) return refused('disabled', { kind: 'device_disabled', deviceId });
-  // The secret was lost with the session: then its owner has to let it in.
-  const isSecretLost = activation.policy === 'secret' && !isActivated(state.credentials);
-  const judged = judgeActivation(state, isSecretLost ? { ...activation, policy: 'owner' } : activation, nowMs);
+  const judged = judgeActivation(state, activation, facts.reactivation, nowMs);
   if (!judged.isAllowed) {
     return refused(judged.reason, { kind: 'reactivation_refused', deviceId, because: judged.reason });
   }
@@ -70,26 +68,38 @@ export const activateAgain: Handler<'provisioned'> = (state, activation, decisio
     countActivation(next, { status: 'activated', reason: judged.reason }, address, nowMs);
   if (claimantId !== undefined && identity.claimedAtMs === null) {
     const ended = endSession(state, decision);
-    const owner = { ownerId: claimantId, claimedAtMs: nowMs, name: defaultName };
+    const owner = { ownerId: claimantId, claimedAtMs: nowMs, name: defaultName, reactivation: facts.reactivation };
     const claimed = note(beginOwnershipPeriod(ended, owner, decision), 'claimed', address, nowMs);
     const isAwaitingLogin = settings.asksAtLogin;
-    const credentials = replacePasswords(claimed.credentials, issued, isAwaitingLogin, nowMs);
+    const marks = { shownTo: claimantId };
+    const credentials = replacePasswords(claimed.credentials, issued, isAwaitingLogin, nowMs, marks);
     return {
       state: count({ ...claimed, credentials }),
       result: accept({ isNew: false, endsSessions: true }),
     };
   }
-  const isUnproven = judged.reason === 'open';
-  const credentials = addPassword(state.credentials, issued, nowMs, isUnproven);
+  const credentials = addPassword(state.credentials, issued, nowMs, marksOf(state, judged.reason, claimantId));
   if ('roomAtMs' in credentials) {
     const retryAfterSeconds = Math.ceil((credentials.roomAtMs - nowMs) / 1000);
     return refused('too_many_in_use', { kind: 'rate_limited', limit: 'passwordsInUsePerDevice', retryAfterSeconds });
   }
   const marked = isActivated(state.credentials) ? state : markProjectionBehind(state, true);
-  const next = count({ ...marked, ownership: { ...ownership, isReleased: false }, credentials });
+  const next = count({ ...marked, credentials });
   if (credentials.ended !== state.credentials.ended) endRelaySessions(next, 'credentials_rotated', decision);
   return { state: next, result: accept({ isNew: false, endsSessions: false }) };
 };
+
+/**
+ * A person may have sent the activation in place of the device: with a token, in the window that they opened, or with the
+ * secret of an answer that they saw.
+ */
+function marksOf(state: DeviceState, reason: ActivationReason, claimantId: number | undefined): PasswordMarks {
+  const { identity, ownership, credentials } = state;
+  const marks = claimantId === undefined ? {} : { shownTo: claimantId };
+  if (reason === 'open' || reason === 'after_release') return { ...marks, isUnproven: true };
+  if (reason === 'in_window') return { shownTo: identity.ownerId, windowUntilMs: ownership.pairingUntilMs };
+  return { shownTo: credentials.passwords.at(-1)?.shownTo, ...marks };
+}
 
 /** A new serial. A device whose session was lost has to be restored before: D1 knows its owner. */
 export function activateFirst(
@@ -100,7 +110,8 @@ export function activateFirst(
   if (wasActivated) return { state: 'unused', result: refuse({ kind: 'device_not_activated', deviceId }) };
   if (facts.isDisabled) return { state: 'unused', result: refuse({ kind: 'device_disabled', deviceId }) };
   const owner = claimantId === undefined ? {} : { ownerId: claimantId, claimedAtMs: nowMs };
-  const made = newDevice({ deviceId, ...facts, ...owner }, settings, firstCredentials(event, nowMs), nowMs);
+  const credentials = firstCredentials(event, nowMs, { shownTo: claimantId });
+  const made = newDevice({ deviceId, ...facts, ...owner }, settings, credentials, nowMs);
   const counted = countActivation(made, { status: 'activated', reason: 'first' }, address, nowMs);
   const result = { ok: true, value: { isNew: true, endsSessions: false } } as const;
   if (claimantId === undefined) return { state: counted, result };

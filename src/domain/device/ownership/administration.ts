@@ -36,10 +36,12 @@ export const administer: Handler<'administered'> = (state, { actor, change }, de
   return { state: next, result: accept({ name, isDisabled }) };
 };
 
-export const replaceCredentials: Handler<'credentials_replaced'> = (state, { passwordDigest, address }, decision) => {
+export const replaceCredentials: Handler<'credentials_replaced'> = (state, event, decision) => {
+  const { actor, passwordDigest, address } = event;
   const { credentials, settings, identity } = state;
   const issued = { secretDigest: credentials.secretDigest, passwordDigest };
-  const replaced = replacePasswords(credentials, issued, settings.asksAtLogin, decision.nowMs);
+  const marks = { shownTo: actor.userId };
+  const replaced = replacePasswords(credentials, issued, settings.asksAtLogin, decision.nowMs, marks);
   const marked = isActivated(credentials) ? state : markProjectionBehind(state, true);
   const next = revokeDirectSession({ ...marked, credentials: replaced }, decision);
   endRelaySessions(next, 'credentials_rotated', decision);
@@ -79,22 +81,37 @@ export const answerTransfer: Handler<'transfer_answered'> = (
   decision,
 ) => {
   const { nowMs } = decision;
+  const { productKey, deviceId } = state.identity;
   const offer = openOffer(state.ownership, nowMs);
   if (offer?.offerId !== offerId || offer.toUserId !== userId) {
     return { state, result: refuse(noOffer(state)) };
   }
-  if (!isAccepted)
-    return { state: note(withoutOffer(state), 'transfer_declined', address, nowMs), result: accept(null) };
-  const credentials = endGenerations(keepSessionPassword(state.credentials));
-  const kept = { ...state, credentials };
-  const begun = beginOwnershipPeriod(kept, { ownerId: userId, claimedAtMs: nowMs }, decision);
-  return { state: note(begun, 'transferred', address, nowMs), result: accept(null) };
+  if (!isAccepted) {
+    const declined = note(withoutOffer(state), 'transfer_declined', address, nowMs);
+    return { state: declined, result: accept({ productKey, deviceId, mustRenew: false }) };
+  }
+  const credentials = keepSessionPassword(state.credentials);
+  const mustRenew = credentials.passwords.every(({ shownTo }) => shownTo !== undefined);
+  const passed = mustRenew
+    ? endSession(state, decision)
+    : { ...state, credentials: endGenerations({ ...credentials, secretDigest: '' }) };
+  const begun = beginOwnershipPeriod(passed, { ownerId: userId, claimedAtMs: nowMs }, decision);
+  const result = accept({ productKey, deviceId, mustRenew });
+  return { state: note(begun, 'transferred', address, nowMs), result };
 };
 
-/** @param untilMs null closes it */
-export const setPairingWindow: Handler<'pairing_window_set'> = (state, { untilMs, address }, { nowMs }) => {
-  const set = { ...state, ownership: { ...state.ownership, pairingUntilMs: untilMs } };
+/** `untilMs` null closes it, `network` null admits all. */
+export const setPairingWindow: Handler<'pairing_window_set'> = (state, { untilMs, network, address }, { nowMs }) => {
+  const pairing = { pairingUntilMs: untilMs, pairingNetwork: network };
+  const set = { ...state, ownership: { ...state.ownership, ...pairing } };
   const reason = untilMs === null ? 'pairing_closed' : 'pairing_opened';
+  return { state: note(set, reason, address, nowMs), result: accept(null) };
+};
+
+export const setReactivation: Handler<'reactivation_set'> = (state, { isOpen, address }, { nowMs }) => {
+  if (state.ownership.isOpenByOwner === isOpen) return { state, result: accept(null) };
+  const set = { ...state, ownership: { ...state.ownership, isOpenByOwner: isOpen } };
+  const reason = isOpen ? 'reactivation_opened' : 'reactivation_closed';
   return { state: note(set, reason, address, nowMs), result: accept(null) };
 };
 
@@ -106,7 +123,7 @@ export function endSession(state: DeviceState, decision: Decision): DeviceState 
 
 export function beginOwnershipPeriod(
   state: DeviceState,
-  owner: Pick<IdentitySlice, 'ownerId' | 'claimedAtMs'> & { name?: string },
+  owner: Pick<IdentitySlice, 'ownerId' | 'claimedAtMs'> & Partial<Pick<IdentitySlice, 'name' | 'reactivation'>>,
   { effects }: Decision,
 ): DeviceState {
   const shards = state.subscriptions.map(({ shard }) => shard);

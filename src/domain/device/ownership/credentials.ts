@@ -7,7 +7,7 @@ import type { RevokeCause } from '../../../protocol/relay.ts';
 import { countLoginRefusal } from '../core/counts.ts';
 import type { Decision } from '../core/effects.ts';
 import type { DeviceState } from '../core/state.ts';
-import { countActivation } from './ownership.ts';
+import { countActivation, note } from './ownership.ts';
 import { minuteMs } from '../../time.ts';
 
 export type MessagingPassword = {
@@ -24,7 +24,13 @@ export type MessagingPassword = {
   isUnproven?: boolean;
   /** A login with an unproven password took over its open session: that does not end this password. */
   isKept?: boolean;
+  /** The user who may have seen it: it ends when the device passes to another user. */
+  shownTo?: number | undefined;
+  /** The end of the pairing window that it was given in. */
+  windowUntilMs?: number | null | undefined;
 };
+/** What a password's issue says of it. */
+export type PasswordMarks = Pick<MessagingPassword, 'isUnproven' | 'shownTo' | 'windowUntilMs'>;
 
 export type CredentialsSlice = {
   secretDigest: string;
@@ -67,8 +73,8 @@ export const credentialsSlice: Slice<CredentialsSlice> = {
   onNewOwner: 'keep',
 };
 
-export function firstCredentials(issued: IssuedSecrets, nowMs: number): CredentialsSlice {
-  return issue(noCredentials, issued, nowMs, {});
+export function firstCredentials(issued: IssuedSecrets, nowMs: number, marks: PasswordMarks = {}): CredentialsSlice {
+  return issue(noCredentials, issued, nowMs, marks);
 }
 
 /** For a device whose session was lost: nobody knows which passwords were valid. */
@@ -120,7 +126,7 @@ export function addPassword(
   credentials: CredentialsSlice,
   issued: IssuedSecrets,
   nowMs: number,
-  isUnproven: boolean,
+  marks: PasswordMarks,
 ): CredentialsSlice | { roomAtMs: number } {
   const valid = validPasswords(credentials, nowMs);
   const idle = valid.filter((password) => inUseUntilMs(credentials, password) <= nowMs);
@@ -133,7 +139,7 @@ export function addPassword(
     credentials,
     valid.filter((password) => !dropped.includes(password)),
   );
-  return issue(kept, issued, nowMs, isUnproven ? { isUnproven } : {});
+  return issue(kept, issued, nowMs, marks);
 }
 
 /** A login at the broker, which ends the session that was there. `wasOpen`: that session had not ended before. */
@@ -191,8 +197,9 @@ export function replacePasswords(
   issued: IssuedSecrets,
   isAwaitingLogin: boolean,
   nowMs: number,
+  marks: PasswordMarks,
 ): CredentialsSlice {
-  return issue(endPasswords(credentials, isAwaitingLogin, nowMs), issued, nowMs, {});
+  return issue(endPasswords(credentials, isAwaitingLogin, nowMs), issued, nowMs, marks);
 }
 
 /** Keeps the passwords and ends the relay sessions that were opened with them, even if a shard cannot be told. */
@@ -206,7 +213,7 @@ function issue(
   credentials: CredentialsSlice,
   { secretDigest, passwordDigest }: IssuedSecrets,
   nowMs: number,
-  marks: Pick<MessagingPassword, 'isUnproven'>,
+  marks: PasswordMarks,
 ): CredentialsSlice {
   const generation = credentials.lastGeneration + 1;
   const password = { digest: passwordDigest, generation, issuedAtMs: nowMs, firstUsedAtMs: null, ...marks };
@@ -256,10 +263,23 @@ export function noteSessionLogin(
   const used = noteUse(state.credentials, digest, nowMs);
   const awaited = used.isAwaitingLogin ? { ...used, isAwaitingLogin: false, acceptedFromMs: nowMs } : used;
   const credentials = noteSession(awaited, digest, connection.isSessionOpen || connection.isOnline, nowMs);
-  const next = { ...state, credentials };
+  const next = closeWindow({ ...state, credentials }, digest, address, nowMs);
   return hasContested(awaited, credentials)
     ? countActivation(next, { status: 'credentials', reason: 'contested' }, address, nowMs)
     : next;
+}
+
+/** After the first login with a password of a pairing window: nobody else is let in by it. */
+export function closeWindow(state: DeviceState, digest: string, address: string | null, nowMs: number): DeviceState {
+  const { credentials, ownership } = state;
+  const untilMs = credentials.passwords.find((password) => password.digest === digest)?.windowUntilMs ?? null;
+  if (untilMs === null) return state;
+  const kept = credentials.passwords.filter(
+    (password) => password.digest === digest || password.windowUntilMs !== untilMs,
+  );
+  const next = { ...state, credentials: withPasswords(credentials, kept) };
+  if (ownership.pairingUntilMs !== untilMs) return next;
+  return note({ ...next, ownership: { ...ownership, pairingUntilMs: null } }, 'pairing_closed', address, nowMs);
 }
 
 /** Ends the relay sessions of credentials that are not valid any more: all if the device is disabled or deleted. */

@@ -1,15 +1,17 @@
 // Slices: whose device this is, a copy of the record in D1 for paths without D1; how it passes from one owner to another, and
 // what a known serial has to show to activate again (decision: ownership); and the counts of activations.
 import type { Slice } from '../core/slice.ts';
-import type {
-  ActivationReason,
-  ActivationRefusalReason,
-  MembershipChange,
-  OwnershipChange,
-  ReactivationPolicy,
+import {
+  reactivationPolicies,
+  type ActivationReason,
+  type ActivationRefusalReason,
+  type MembershipChange,
+  type OwnershipChange,
+  type ReactivationPolicy,
 } from '../../../protocol/vocabulary.ts';
 import type { MemberRole } from '../../access.ts';
 import { hourlyCounts, type HourlyCount } from '../core/counts.ts';
+import type { CredentialsSlice } from './credentials.ts';
 import { appendHistory, type HistoryEntry, type JournalEntry } from '../core/history.ts';
 
 export type IdentitySlice = {
@@ -22,23 +24,51 @@ export type IdentitySlice = {
   name: string;
   controlMode: string;
   offlineGraceSeconds: number;
-  /** The change of the product that control mode and grace come from. */
+  /** The product's; if the device is claimed, the strictest that its product has had since the claim. */
+  reactivation: ReactivationPolicy | null;
+  /** The change of the product that these three come from. */
   productChangedAtMs: number;
   isDisabled: boolean;
 };
 
-export type ProductFacts = Pick<IdentitySlice, 'controlMode' | 'offlineGraceSeconds' | 'productChangedAtMs'>;
+export type ProductFacts = Pick<
+  IdentitySlice,
+  'controlMode' | 'offlineGraceSeconds' | 'reactivation' | 'productChangedAtMs'
+>;
 
 /** A change that is older than the last change applied arrives too late and changes nothing. */
 export function applyProductChange(identity: IdentitySlice, facts: ProductFacts): IdentitySlice {
-  return facts.productChangedAtMs >= identity.productChangedAtMs ? { ...identity, ...facts } : identity;
+  if (facts.productChangedAtMs < identity.productChangedAtMs) return identity;
+  const isClaimed = identity.claimedAtMs !== null;
+  const reactivation = isClaimed ? strictest(identity.reactivation, facts.reactivation) : facts.reactivation;
+  return { ...identity, ...facts, reactivation };
+}
+
+/**
+ * Of a claimed device, which needs at least `owner`, as with null. Stricter admits fewer people: `open` all who know the serial,
+ * `owner` those whom the owner lets in, `secret` the device itself, `never` nobody.
+ */
+function strictest(...policies: (ReactivationPolicy | null)[]): ReactivationPolicy {
+  const strictness = policies.map((policy) => reactivationPolicies.indexOf(policy ?? 'owner'));
+  return reactivationPolicies[Math.max(1, ...strictness)] ?? 'never';
+}
+
+/** @param policy of the product now, which the object may not have been told yet */
+function reactivationOf({ identity, ownership }: Owned, policy: ReactivationPolicy | null): ReactivationPolicy {
+  if (identity.claimedAtMs === null) return policy ?? 'open';
+  return ownership.isOpenByOwner ? 'open' : strictest(identity.reactivation, policy);
 }
 
 export type OwnershipSlice = {
   /** Grows with each change of owner: storage keeps nothing from the period before. */
   period: number;
+  /** From a release to the next claim. */
   isReleased: boolean;
+  /** The owner lets everybody activate it who knows the serial. */
+  isOpenByOwner: boolean;
   pairingUntilMs: number | null;
+  /** The only network that the pairing window admits; null: it admits all. */
+  pairingNetwork: string | null;
   offer: TransferOffer | null;
   entries: number;
   /** The version of the projection from which on D1 has to be told the owner; null if it has the owner. */
@@ -65,6 +95,7 @@ export const identitySlice: Slice<IdentitySlice> = {
     name: '',
     controlMode: '',
     offlineGraceSeconds: 0,
+    reactivation: null,
     productChangedAtMs: 0,
     isDisabled: false,
   },
@@ -73,7 +104,16 @@ export const identitySlice: Slice<IdentitySlice> = {
 };
 
 export const ownershipSlice: Slice<OwnershipSlice> = {
-  initial: { period: 0, isReleased: false, pairingUntilMs: null, offer: null, entries: 0, ownerVersion: null },
+  initial: {
+    period: 0,
+    isReleased: false,
+    isOpenByOwner: false,
+    pairingUntilMs: null,
+    pairingNetwork: null,
+    offer: null,
+    entries: 0,
+    ownerVersion: null,
+  },
   row: 'administration',
   onNewOwner: ({ ownership: { period, entries } }) => ({ ...ownershipSlice.initial, period: period + 1, entries }),
 };
@@ -92,30 +132,37 @@ const activations = hourlyCounts<ActivationFacts>('activations', 96, ({ status, 
 );
 export const activationsSlice = activations.slice;
 
-/** What came with an activation. `claimantId`: the user of its claim token. */
+/** What came with an activation. `claimantId`: the user of its claim token. `address`: of its sender, or its network. */
 export type ActivationProof = {
-  policy: ReactivationPolicy | null;
   claimantId: number | undefined;
   isSecretRight: boolean;
+  address: string | null;
 };
 
+type Owned = { identity: IdentitySlice; ownership: OwnershipSlice; credentials: CredentialsSlice };
+
 export function judgeActivation(
-  { identity, ownership }: { identity: Pick<IdentitySlice, 'ownerId' | 'claimedAtMs'>; ownership: OwnershipSlice },
-  { policy, claimantId, isSecretRight }: ActivationProof,
+  state: Owned,
+  { claimantId, isSecretRight, address }: ActivationProof,
+  productPolicy: ReactivationPolicy | null,
   nowMs: number,
 ): { isAllowed: true; reason: ActivationReason } | { isAllowed: false; reason: ActivationRefusalReason } {
+  const { identity, ownership, credentials } = state;
   const isClaimed = identity.claimedAtMs !== null;
   const isOwners = claimantId === identity.ownerId;
   if (isClaimed && claimantId !== undefined && !isOwners) return { isAllowed: false, reason: 'not_the_owner' };
-  if (ownership.isReleased) return { isAllowed: true, reason: 'after_release' };
-  switch (policy ?? (isClaimed ? 'owner' : 'open')) {
+  if (!isClaimed && ownership.isReleased) return { isAllowed: true, reason: 'after_release' };
+  const policy = reactivationOf(state, productPolicy);
+  // Without a secret, after a transfer or a loss of the session, its owner has to let it in.
+  switch (policy === 'secret' && credentials.secretDigest === '' ? 'owner' : policy) {
     case 'open':
       return { isAllowed: true, reason: isOwners ? 'with_token' : 'open' };
     case 'owner':
       if (isOwners) return { isAllowed: true, reason: 'with_token' };
-      return isPairingOpen(ownership, nowMs)
+      if (!isPairingOpen(ownership, nowMs)) return { isAllowed: false, reason: 'no_window' };
+      return ownership.pairingNetwork === null || ownership.pairingNetwork === address
         ? { isAllowed: true, reason: 'in_window' }
-        : { isAllowed: false, reason: 'no_window' };
+        : { isAllowed: false, reason: 'other_network' };
     case 'secret':
       return isSecretRight ? { isAllowed: true, reason: 'with_secret' } : { isAllowed: false, reason: 'wrong_secret' };
     case 'never':
@@ -144,15 +191,18 @@ export type OwnershipView = {
   claimedAtMs: number | null;
   pairingUntilMs: number | null;
   offer: Pick<TransferOffer, 'email' | 'expiresAtMs'> | null;
+  reactivation: ReactivationPolicy;
+  /** No password is left: the device has to be activated again. */
+  mustRenew: boolean;
 };
 
-export function viewOwnership(
-  { identity, ownership }: { identity: IdentitySlice; ownership: OwnershipSlice },
-  nowMs: number,
-): OwnershipView {
+export function viewOwnership(state: Owned, nowMs: number): OwnershipView {
+  const { identity, ownership, credentials } = state;
   const offer = openOffer(ownership, nowMs);
   return {
     claimedAtMs: identity.claimedAtMs,
+    reactivation: reactivationOf(state, identity.reactivation),
+    mustRenew: credentials.passwords.length === 0,
     pairingUntilMs: isPairingOpen(ownership, nowMs) ? ownership.pairingUntilMs : null,
     offer: offer === undefined ? null : { email: offer.email, expiresAtMs: offer.expiresAtMs },
   };
