@@ -104,7 +104,7 @@ export const changeDeviceBodySchema = z
     reactivation: z.literal('open').nullable().openapi({
       description:
         'With `open` everybody who knows its serial may activate it, whatever its product says; null takes it back.',
-      example: null,
+      example: 'open',
     }),
   })
   .partial()

@@ -167,9 +167,8 @@ export const deviceOwnershipRoutes = createRouter()
       request: { params: deviceIdParamSchema },
       responses: responsesOf(schemas.pairingWindowSchema, ...deviceErrors, 'device_not_activated'),
     }),
-    (c) =>
-      answer(
-        c,
-        ownership.closePairingWindow(c.var.context, c.var.caller, c.req.valid('param').deviceId, readClientAddress(c)),
-      ),
+    (c) => {
+      const { deviceId } = c.req.valid('param');
+      return answer(c, ownership.closePairingWindow(c.var.context, c.var.caller, deviceId, readClientAddress(c)));
+    },
   );

@@ -79,11 +79,13 @@ export async function answerOffer(
   if (offerId === undefined) throw new RefusedError({ kind: 'not_found', what: 'transfer', id: deviceId });
   const event = { kind: 'transfer_answered', userId, offerId, ...answer } as const;
   const { mustRenew, ...identity } = await decide(context, deviceId, event);
-  await Promise.all([
-    mustRenew ? disconnectClient(context, identity) : undefined,
-    mustRenew ? provisionAtBroker(context, identity, { kind: 'disable' }, requestedAtMs) : undefined,
-    deleteTransfer(db, deviceId, offerId),
-  ]);
+  if (mustRenew) {
+    await Promise.all([
+      disconnectClient(context, identity),
+      provisionAtBroker(context, identity, { kind: 'disable' }, requestedAtMs),
+    ]);
+  }
+  await deleteTransfer(db, deviceId, offerId);
   return { deviceId, mustRenew };
 }
 
@@ -124,13 +126,12 @@ export async function openPairingWindow(
   const untilMs = Date.now() + pairingWindowSeconds * 1000;
   const boundTo = `${device.productId} ${device.deviceSN}`;
   const { token, apiUrl } = await createClaimToken(context, actor, base, pairingWindowSeconds, boundTo);
-  const network = anyNetwork ? null : address;
-  await decideAs(context, deviceId, 'pair', { kind: 'pairing_window_set', actor, untilMs, network, address });
+  const pairing = { untilMs, network: anyNetwork ? null : address };
+  await decideAs(context, deviceId, 'pair', { kind: 'pairing_window_set', actor, pairing, address });
   return { deviceId, pairingUntil: toIso(untilMs), token, apiUrl };
 }
 
 export async function closePairingWindow(context: ServiceContext, actor: Actor, deviceId: string, address: string) {
-  const closed = { kind: 'pairing_window_set', actor, untilMs: null, network: null, address } as const;
-  await decideAs(context, deviceId, 'pair', closed);
+  await decideAs(context, deviceId, 'pair', { kind: 'pairing_window_set', actor, pairing: null, address });
   return { deviceId, pairingUntil: null };
 }

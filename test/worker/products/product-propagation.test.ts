@@ -83,18 +83,9 @@ test('an older change that arrives late does not undo a newer one', async () => 
   const { deviceId, control } = await makeReadableSwitch();
   const session = env.DEVICE_SESSION.getByName(deviceId);
   const nowMs = Date.now() + 1000;
-  await session.changeProduct({
-    controlMode: 'readonly',
-    offlineGraceSeconds: 5,
-    reactivation: null,
-    productChangedAtMs: nowMs,
-  });
-  await session.changeProduct({
-    controlMode: 'toggle',
-    offlineGraceSeconds: 5,
-    reactivation: null,
-    productChangedAtMs: nowMs - 1,
-  });
+  const facts = { controlMode: 'readonly', offlineGraceSeconds: 5, reactivation: null, productChangedAtMs: nowMs };
+  await session.changeProduct(facts);
+  await session.changeProduct({ ...facts, controlMode: 'toggle', productChangedAtMs: nowMs - 1 });
   expect((await control()).status).toBe(403);
 });
 
@@ -206,12 +197,8 @@ test('a change during a delivery lets it go on to its end and begin again: no de
 test('devices are told step by step, so many a second', async () => {
   const { productId } = await makeProduct(1);
   await insertInactive(productId, 24);
-  const facts = {
-    controlMode: 'readonly',
-    offlineGraceSeconds: 5,
-    reactivation: null,
-    productChangedAtMs: Date.now(),
-  } as const;
+  const productChangedAtMs = Date.now();
+  const facts = { controlMode: 'readonly', offlineGraceSeconds: 5, reactivation: null, productChangedAtMs } as const;
   await env.DB.prepare('insert into product_changes (product_id, changed_at, cursor) values (?, ?, 0)')
     .bind(productId, facts.productChangedAtMs)
     .run();

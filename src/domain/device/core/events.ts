@@ -10,7 +10,7 @@ import type { GuestLinkView, GuestUse, NewGuestLink } from '../commands/guest-li
 import type { DirectInbound, InboundMessage, MessageResult } from '../messages/inbox.ts';
 import type { Activation, LostDevice, Provisioned } from '../ownership/activation.ts';
 import type { Login } from '../ownership/credentials.ts';
-import type { ProductFacts, TransferOffer } from '../ownership/ownership.ts';
+import type { PairingWindow, ProductFacts, TransferOffer } from '../ownership/ownership.ts';
 import type { InvitationChange, Member, NewMember, Party } from '../ownership/sharing.ts';
 import type { DirectSessionEnd, OpenSession } from '../presence/direct-session.ts';
 import type { PresenceEvent } from '../presence/presence.ts';
@@ -60,13 +60,7 @@ export type DeviceEvent =
   | { kind: 'transfer_offered'; actor: Actor; offer: TransferOffer; address: string | null }
   | { kind: 'transfer_withdrawn'; actor: Actor; address: string | null }
   | { kind: 'transfer_answered'; userId: number; offerId: string; isAccepted: boolean; address: string | null }
-  | {
-      kind: 'pairing_window_set';
-      actor: Actor;
-      untilMs: number | null;
-      network: string | null;
-      address: string | null;
-    }
+  | { kind: 'pairing_window_set'; actor: Actor; pairing: PairingWindow | null; address: string | null }
   | { kind: 'reactivation_set'; actor: Actor; isOpen: boolean; address: string | null }
   | { kind: 'guest_link_made'; actor: Actor; link: NewGuestLink; address: string | null }
   | { kind: 'guest_link_revoked'; actor: Actor; linkId: string; address: string | null }

@@ -95,10 +95,9 @@ export const activateAgain: Handler<'provisioned'> = (state, activation, decisio
  */
 function marksOf(state: DeviceState, reason: ActivationReason, claimantId: number | undefined): PasswordMarks {
   const { identity, ownership, credentials } = state;
-  const marks = claimantId === undefined ? {} : { shownTo: claimantId };
-  if (reason === 'open' || reason === 'after_release') return { ...marks, isUnproven: true };
-  if (reason === 'in_window') return { shownTo: identity.ownerId, windowUntilMs: ownership.pairingUntilMs };
-  return { shownTo: credentials.passwords.at(-1)?.shownTo, ...marks };
+  if (reason === 'open' || reason === 'after_release') return { isUnproven: true };
+  if (reason === 'in_window') return { shownTo: identity.ownerId, windowUntilMs: ownership.pairing?.untilMs };
+  return { shownTo: claimantId ?? credentials.passwords.at(-1)?.shownTo };
 }
 
 /** A new serial. A device whose session was lost has to be restored before: D1 knows its owner. */

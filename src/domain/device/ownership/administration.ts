@@ -100,17 +100,16 @@ export const answerTransfer: Handler<'transfer_answered'> = (
   return { state: note(begun, 'transferred', address, nowMs), result };
 };
 
-/** `untilMs` null closes it, `network` null admits all. */
-export const setPairingWindow: Handler<'pairing_window_set'> = (state, { untilMs, network, address }, { nowMs }) => {
-  const pairing = { pairingUntilMs: untilMs, pairingNetwork: network };
-  const set = { ...state, ownership: { ...state.ownership, ...pairing } };
-  const reason = untilMs === null ? 'pairing_closed' : 'pairing_opened';
+/** @param pairing null closes it */
+export const setPairingWindow: Handler<'pairing_window_set'> = (state, { pairing, address }, { nowMs }) => {
+  const set = { ...state, ownership: { ...state.ownership, pairing } };
+  const reason = pairing === null ? 'pairing_closed' : 'pairing_opened';
   return { state: note(set, reason, address, nowMs), result: accept(null) };
 };
 
 export const setReactivation: Handler<'reactivation_set'> = (state, { isOpen, address }, { nowMs }) => {
-  if (state.ownership.isOpenByOwner === isOpen) return { state, result: accept(null) };
-  const set = { ...state, ownership: { ...state.ownership, isOpenByOwner: isOpen } };
+  if (state.ownership.isOpen === isOpen) return { state, result: accept(null) };
+  const set = { ...state, ownership: { ...state.ownership, isOpen } };
   const reason = isOpen ? 'reactivation_opened' : 'reactivation_closed';
   return { state: note(set, reason, address, nowMs), result: accept(null) };
 };

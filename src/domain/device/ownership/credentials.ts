@@ -27,9 +27,8 @@ export type MessagingPassword = {
   /** The user who may have seen it: it ends when the device passes to another user. */
   shownTo?: number | undefined;
   /** The end of the pairing window that it was given in. */
-  windowUntilMs?: number | null | undefined;
+  windowUntilMs?: number | undefined;
 };
-/** What a password's issue says of it. */
 export type PasswordMarks = Pick<MessagingPassword, 'isUnproven' | 'shownTo' | 'windowUntilMs'>;
 
 export type CredentialsSlice = {
@@ -272,14 +271,14 @@ export function noteSessionLogin(
 /** After the first login with a password of a pairing window: nobody else is let in by it. */
 export function closeWindow(state: DeviceState, digest: string, address: string | null, nowMs: number): DeviceState {
   const { credentials, ownership } = state;
-  const untilMs = credentials.passwords.find((password) => password.digest === digest)?.windowUntilMs ?? null;
-  if (untilMs === null) return state;
+  const untilMs = credentials.passwords.find((password) => password.digest === digest)?.windowUntilMs;
+  if (untilMs === undefined) return state;
   const kept = credentials.passwords.filter(
     (password) => password.digest === digest || password.windowUntilMs !== untilMs,
   );
   const next = { ...state, credentials: withPasswords(credentials, kept) };
-  if (ownership.pairingUntilMs !== untilMs) return next;
-  return note({ ...next, ownership: { ...ownership, pairingUntilMs: null } }, 'pairing_closed', address, nowMs);
+  if (ownership.pairing?.untilMs !== untilMs) return next;
+  return note({ ...next, ownership: { ...ownership, pairing: null } }, 'pairing_closed', address, nowMs);
 }
 
 /** Ends the relay sessions of credentials that are not valid any more: all if the device is disabled or deleted. */

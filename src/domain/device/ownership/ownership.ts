@@ -11,7 +11,7 @@ import {
 } from '../../../protocol/vocabulary.ts';
 import type { MemberRole } from '../../access.ts';
 import { hourlyCounts, type HourlyCount } from '../core/counts.ts';
-import type { CredentialsSlice } from './credentials.ts';
+import type { DeviceState } from '../core/state.ts';
 import { appendHistory, type HistoryEntry, type JournalEntry } from '../core/history.ts';
 
 export type IdentitySlice = {
@@ -44,19 +44,16 @@ export function applyProductChange(identity: IdentitySlice, facts: ProductFacts)
   return { ...identity, ...facts, reactivation };
 }
 
-/**
- * Of a claimed device, which needs at least `owner`, as with null. Stricter admits fewer people: `open` all who know the serial,
- * `owner` those whom the owner lets in, `secret` the device itself, `never` nobody.
- */
+/** Of a claimed device, which needs at least `owner`, as with null. Why they are in this order: decision: activation. */
 function strictest(...policies: (ReactivationPolicy | null)[]): ReactivationPolicy {
   const strictness = policies.map((policy) => reactivationPolicies.indexOf(policy ?? 'owner'));
   return reactivationPolicies[Math.max(1, ...strictness)] ?? 'never';
 }
 
 /** @param policy of the product now, which the object may not have been told yet */
-function reactivationOf({ identity, ownership }: Owned, policy: ReactivationPolicy | null): ReactivationPolicy {
+function reactivationOf({ identity, ownership }: DeviceState, policy: ReactivationPolicy | null): ReactivationPolicy {
   if (identity.claimedAtMs === null) return policy ?? 'open';
-  return ownership.isOpenByOwner ? 'open' : strictest(identity.reactivation, policy);
+  return ownership.isOpen ? 'open' : strictest(identity.reactivation, policy);
 }
 
 export type OwnershipSlice = {
@@ -64,16 +61,17 @@ export type OwnershipSlice = {
   period: number;
   /** From a release to the next claim. */
   isReleased: boolean;
-  /** The owner lets everybody activate it who knows the serial. */
-  isOpenByOwner: boolean;
-  pairingUntilMs: number | null;
-  /** The only network that the pairing window admits; null: it admits all. */
-  pairingNetwork: string | null;
+  /** Its owner lets everybody activate it who knows the serial. */
+  isOpen: boolean;
+  pairing: PairingWindow | null;
   offer: TransferOffer | null;
   entries: number;
   /** The version of the projection from which on D1 has to be told the owner; null if it has the owner. */
   ownerVersion: number | null;
 };
+
+/** `network`: that of its opener, the only one that it admits; null: it admits all. */
+export type PairingWindow = { untilMs: number; network: string | null };
 
 /** `toUserId` is null if nobody has the e-mail; the offering owner is not told. */
 export type TransferOffer = {
@@ -104,16 +102,7 @@ export const identitySlice: Slice<IdentitySlice> = {
 };
 
 export const ownershipSlice: Slice<OwnershipSlice> = {
-  initial: {
-    period: 0,
-    isReleased: false,
-    isOpenByOwner: false,
-    pairingUntilMs: null,
-    pairingNetwork: null,
-    offer: null,
-    entries: 0,
-    ownerVersion: null,
-  },
+  initial: { period: 0, isReleased: false, isOpen: false, pairing: null, offer: null, entries: 0, ownerVersion: null },
   row: 'administration',
   onNewOwner: ({ ownership: { period, entries } }) => ({ ...ownershipSlice.initial, period: period + 1, entries }),
 };
@@ -139,10 +128,8 @@ export type ActivationProof = {
   address: string | null;
 };
 
-type Owned = { identity: IdentitySlice; ownership: OwnershipSlice; credentials: CredentialsSlice };
-
 export function judgeActivation(
-  state: Owned,
+  state: DeviceState,
   { claimantId, isSecretRight, address }: ActivationProof,
   productPolicy: ReactivationPolicy | null,
   nowMs: number,
@@ -157,12 +144,13 @@ export function judgeActivation(
   switch (policy === 'secret' && credentials.secretDigest === '' ? 'owner' : policy) {
     case 'open':
       return { isAllowed: true, reason: isOwners ? 'with_token' : 'open' };
-    case 'owner':
+    case 'owner': {
       if (isOwners) return { isAllowed: true, reason: 'with_token' };
-      if (!isPairingOpen(ownership, nowMs)) return { isAllowed: false, reason: 'no_window' };
-      return ownership.pairingNetwork === null || ownership.pairingNetwork === address
-        ? { isAllowed: true, reason: 'in_window' }
-        : { isAllowed: false, reason: 'other_network' };
+      const pairing = openPairing(ownership, nowMs);
+      if (pairing === undefined) return { isAllowed: false, reason: 'no_window' };
+      const isAdmitted = pairing.network === null || pairing.network === address;
+      return isAdmitted ? { isAllowed: true, reason: 'in_window' } : { isAllowed: false, reason: 'other_network' };
+    }
     case 'secret':
       return isSecretRight ? { isAllowed: true, reason: 'with_secret' } : { isAllowed: false, reason: 'wrong_secret' };
     case 'never':
@@ -170,8 +158,8 @@ export function judgeActivation(
   }
 }
 
-function isPairingOpen({ pairingUntilMs }: OwnershipSlice, nowMs: number): boolean {
-  return pairingUntilMs !== null && nowMs < pairingUntilMs;
+function openPairing({ pairing }: OwnershipSlice, nowMs: number): PairingWindow | undefined {
+  return pairing !== null && nowMs < pairing.untilMs ? pairing : undefined;
 }
 
 export function openOffer({ offer }: OwnershipSlice, nowMs: number): TransferOffer | undefined {
@@ -196,14 +184,14 @@ export type OwnershipView = {
   mustRenew: boolean;
 };
 
-export function viewOwnership(state: Owned, nowMs: number): OwnershipView {
+export function viewOwnership(state: DeviceState, nowMs: number): OwnershipView {
   const { identity, ownership, credentials } = state;
   const offer = openOffer(ownership, nowMs);
   return {
     claimedAtMs: identity.claimedAtMs,
     reactivation: reactivationOf(state, identity.reactivation),
     mustRenew: credentials.passwords.length === 0,
-    pairingUntilMs: isPairingOpen(ownership, nowMs) ? ownership.pairingUntilMs : null,
+    pairingUntilMs: openPairing(ownership, nowMs)?.untilMs ?? null,
     offer: offer === undefined ? null : { email: offer.email, expiresAtMs: offer.expiresAtMs },
   };
 }
