@@ -44,8 +44,9 @@ const table: Record<string, Record<string, string>> = {
     'operator viewer': empty,
   },
   '/api/v1/users/me/sessions': {
-    'owner productOwner': paged('sessionId createdAt lastUsedAt expiresAt clientAddress userAgent isCurrent'),
-    'operator viewer stranger': empty,
+    'owner productOwner operator viewer stranger': paged(
+      'sessionId createdAt lastUsedAt expiresAt clientAddress userAgent isCurrent',
+    ),
   },
   '/api/v1/products': { 'owner productOwner read bound other': paged(product), 'operator viewer stranger': empty },
   '/api/v1/products/{productKey}': { 'owner productOwner read bound': product },
