@@ -90,7 +90,7 @@ const table: Record<string, Record<string, string>> = {
     'owner manage bound': paged('linkId command.action maxUses uses state createdAt expiresAt lastUsedAt'),
   },
   '/api/v1/devices/{deviceId}/ownership': {
-    owner: 'deviceId claimedAt pairingUntil transfer.email transfer.expiresAt',
+    owner: 'deviceId claimedAt pairingUntil reactivation mustRenew transfer.email transfer.expiresAt',
   },
 };
 
