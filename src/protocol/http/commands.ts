@@ -42,10 +42,7 @@ export const controlHeadersSchema = z.object({
     .string()
     .regex(/^[\x20-\x7e]{1,64}$/, 'must be 1 to 64 printable characters')
     .optional()
-    .openapi({
-      description: 'The same key of the same user within 24 hours is the same command.',
-      example: 'f3b0c2a4-light-on',
-    }),
+    .openapi({ description: 'The same key of a user within 24 hours is the same command.', example: 'light-on-7' }),
 });
 
 export const commandReceiptSchema = z

@@ -88,22 +88,17 @@ describe('a guest link ends', () => {
   it('when the API key that made it is deleted: it does not move the device', async () => {
     const key = (await call<{ keyId: string; apiKey: string }>('POST', '/users/api-keys', { ...owner, body: {} })).data;
     const stays = link;
+    await makeOpen(device, {}, { key });
     link = await makeOpen(device, {}, { key });
     await sleep(device);
     expect(await press(device, link.url)).toMatchObject({ status: 200 });
     await call('DELETE', `/users/api-keys/${key.keyId}`, { token: owner.token });
     await expectEnd('This link does not work any more.');
-    expect(await listOf(device)).toMatchObject([{ linkId: link.linkId, state: 'ended' }, { state: 'open' }]);
+    // One of them was not tried.
+    expect((await listOf(device)).map(({ state }) => state)).toEqual(['ended', 'ended', 'open']);
     await sleep(device);
     await expectEnd('This link does not work any more.');
     expect(await press(device, stays.url)).toMatchObject({ status: 200 });
-  });
-
-  it('in the list as well when its API key is deleted and nobody uses it', async () => {
-    const key = (await call<{ keyId: string; apiKey: string }>('POST', '/users/api-keys', { ...owner, body: {} })).data;
-    await makeOpen(device, {}, { key });
-    await call('DELETE', `/users/api-keys/${key.keyId}`, { token: owner.token });
-    expect(await listOf(device)).toMatchObject([{ state: 'ended' }, { state: 'open' }]);
   });
 
   it('when the device is deleted', async () => {

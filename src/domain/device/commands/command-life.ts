@@ -4,14 +4,15 @@ import type { CommandState } from '../../../protocol/vocabulary.ts';
 import type { ControlParams } from '../../control-command.ts';
 import type { Json } from '../../json.ts';
 
-/** `keyId`: of the API key. Absent in commands of older versions. */
-export type CommandGiver = { userId: number; withKey: boolean; keyId?: string };
+type CommandGiver = { userId: number; withKey: boolean };
 
 export type Command = {
   commandId: string;
   number: number;
   params: ControlParams;
   givenBy?: CommandGiver;
+  /** The API key with which it was given. */
+  keyId?: string;
   guestLinkId?: string;
   acceptedAtMs: number;
   /** No reply is expected after it; a queued command is not published after it. */
@@ -28,7 +29,6 @@ export type Command = {
   replyCode: number | null;
   confirmedAtMs: number | null;
   undeliveredBecause: 'broker_unavailable' | 'no_subscriber' | 'outcome_unknown' | null;
-  /** `revoked`: its giver may send no commands any more. */
   cancelledBecause: 'requested' | 'replaced' | 'revoked' | null;
   /** When D1 last said that account and API key of its giver are valid. */
   giverCheckedAtMs?: number;
@@ -56,7 +56,7 @@ export function isIdempotent(params: ControlParams): boolean {
 }
 
 export function acceptCommand(
-  source: Pick<Command, 'commandId' | 'number' | 'params' | 'givenBy' | 'guestLinkId'>,
+  source: Pick<Command, 'commandId' | 'number' | 'params' | 'givenBy' | 'keyId' | 'guestLinkId'>,
   ttlSeconds: number | undefined,
   nowMs: number,
 ): Command {
@@ -152,6 +152,7 @@ export function markCheckPending(command: Command, nowMs: number): Command {
 }
 
 export function markGiverValid(command: Command, nowMs: number): Command {
+  if (hasValidGiver(command, nowMs)) return command;
   return { ...command, giverCheckedAtMs: nowMs, attemptAtMs: command.attemptAtMs === null ? null : nowMs };
 }
 

@@ -28,7 +28,6 @@ import {
   markShown,
   markUnpublished,
   type Command,
-  type CommandGiver,
 } from './command-life.ts';
 import type { Handler, Reporter } from '../core/events.ts';
 
@@ -92,7 +91,7 @@ export function acceptRequest(
     return { state, result: former.digest === digest ? { ok: true, value: former } : keyIsTaken };
   const refusal = refuseCommand(state);
   if (refusal !== undefined) return { state, result: refuse(refusal) };
-  const source = 'actor' in input ? { givenBy: giverOf(input.actor) } : { guestLinkId: input.guestLinkId };
+  const source = 'actor' in input ? sourceOf(input.actor) : { guestLinkId: input.guestLinkId };
   const command = acceptCommand({ commandId, number, params, ...source }, ttlSeconds, decision.nowMs);
   const deviceOnline = state.presence.connection.isOnline;
   const accepted = { commandId, deviceOnline, expiresAtMs: command.expiresAtMs, publication: 'pending' as const };
@@ -109,8 +108,8 @@ export function userKey({ userId }: Actor, { idempotencyKey }: CommandRequest): 
   return idempotencyKey === undefined ? undefined : `${userId}\n${idempotencyKey}`;
 }
 
-function giverOf({ userId, keyId }: Actor): CommandGiver {
-  return keyId === null ? { userId, withKey: false } : { userId, withKey: true, keyId };
+function sourceOf({ userId, keyId }: Actor): Pick<Command, 'givenBy' | 'keyId'> {
+  return keyId === null ? { givenBy: { userId, withKey: false } } : { givenBy: { userId, withKey: true }, keyId };
 }
 
 export function refuseCommand({ identity, credentials }: DeviceState): Refusal | undefined {
@@ -179,11 +178,9 @@ export function confirmByReport(
 }
 
 export function applyReturn(state: DeviceState, decision: Decision): DeviceState {
-  let next = state;
-  for (const { commandId } of pendingCommands(state, decision.nowMs)) {
-    next = changeCommand(next, commandId, (command) => markReturned(command, decision.nowMs));
-  }
-  return publishDue(next, decision);
+  const { nowMs } = decision;
+  const returned = changePending(state, nowMs, (command) => markReturned(command, nowMs));
+  return publishDue(returned, decision);
 }
 
 /** Publishes the next queued command that is due; none while another is with the broker, which may end it. */
@@ -192,36 +189,31 @@ export function publishDue(state: DeviceState, decision: Decision): DeviceState 
     ({ attemptAtMs }) => attemptAtMs !== null && attemptAtMs <= decision.nowMs,
   );
   if (due === undefined) return state;
-  const { givenBy, commandId } = due;
+  const { givenBy, commandId, keyId = null } = due;
   // The device of a disabled owner is disabled: nothing is published to it, and nobody has to ask.
   const isOwner = givenBy?.userId === state.identity.ownerId && !givenBy.withKey;
   if (givenBy === undefined || isOwner || hasValidGiver(due, decision.nowMs)) {
     return publish(state, due, undefined, decision);
   }
-  decision.effects.push({ kind: 'check_giver', userId: givenBy.userId, keyId: givenBy.keyId ?? null });
+  decision.effects.push({ kind: 'check_giver', userId: givenBy.userId, keyId });
   return changeCommand(state, commandId, (command) => markCheckPending(command, decision.nowMs));
 }
 
 export const applyGiverCheck: Reporter<'giver_checked'> = (state, { userId, keyId, isValid }, decision) => {
-  const isGiver = (giver: CommandGiver) => giver.userId === userId && (giver.keyId ?? null) === keyId;
   const { nowMs } = decision;
-  if (!isValid) return publishDue(cancelQueued(state, isGiver, nowMs), decision);
-  let next = state;
-  for (const command of pendingCommands(state, nowMs)) {
-    const isUnchecked = command.givenBy !== undefined && isGiver(command.givenBy) && !hasValidGiver(command, nowMs);
-    if (isUnchecked) next = changeCommand(next, command.commandId, (entry) => markGiverValid(entry, nowMs));
-  }
-  return publishDue(next, decision);
+  const marked = changePending(state, nowMs, (command) => {
+    if (command.givenBy?.userId !== userId || (command.keyId ?? null) !== keyId) return command;
+    return isValid ? markGiverValid(command, nowMs) : markCancelled(command, 'revoked');
+  });
+  return publishDue(marked, decision);
 };
 
-/** Cancels what `isGiver` gave and is still to be published. What is on its way cannot be taken back. */
-export function cancelQueued(state: DeviceState, isGiver: (giver: CommandGiver) => boolean, nowMs: number) {
-  let next = state;
-  for (const { commandId, givenBy } of pendingCommands(state, nowMs)) {
-    if (givenBy === undefined || !isGiver(givenBy)) continue;
-    next = changeCommand(next, commandId, (command) => markCancelled(command, 'revoked'));
-  }
-  return next;
+/** Cancels the queued commands of users who may send none any more. A publication on its way cannot be taken back. */
+export function cancelQueued(state: DeviceState, mayControl: readonly number[], nowMs: number): DeviceState {
+  return changePending(state, nowMs, (command) => {
+    const isAllowed = command.givenBy === undefined || mayControl.includes(command.givenBy.userId);
+    return isAllowed ? command : markCancelled(command, 'revoked');
+  });
 }
 
 export const cancelCommand: Handler<'cancel_requested'> = (state, { actor, commandId }, { nowMs }) => {
@@ -310,6 +302,10 @@ function openCommands({ commands }: DeviceState, nowMs: number): Command[] {
 
 function pendingCommands(state: DeviceState, nowMs: number): Command[] {
   return openCommands(state, nowMs).filter((command) => isPending(command, nowMs));
+}
+
+function changePending(state: DeviceState, nowMs: number, change: (command: Command) => Command): DeviceState {
+  return pendingCommands(state, nowMs).reduce((next, { commandId }) => changeCommand(next, commandId, change), state);
 }
 
 function attempts(state: DeviceState, nowMs: number): Command[] {

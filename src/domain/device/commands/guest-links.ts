@@ -24,7 +24,6 @@ type GuestLink = {
   createdBy: number;
   /** The API key that made it and with which it ends; absent: its user in person. */
   madeByKey?: string;
-  hasKeyEnded?: boolean;
   createdAtMs: number;
   expiresAtMs: number;
   maxUses: number;
@@ -35,9 +34,7 @@ type GuestLink = {
 
 export type NewGuestLink = Pick<GuestLink, 'linkId' | 'params' | 'expiresAtMs'> & { maxUses: number | undefined };
 
-export type GuestLinkView = Omit<GuestLink, 'createdBy' | 'madeByKey' | 'hasKeyEnded' | 'isEnded'> & {
-  state: GuestLinkState;
-};
+export type GuestLinkView = Omit<GuestLink, 'createdBy' | 'madeByKey' | 'isEnded'> & { state: GuestLinkState };
 
 export type GuestView = { deviceName: string; isOnline: boolean; link: GuestLinkView };
 
@@ -113,7 +110,7 @@ export function keysOfLinks({ guests }: DeviceState, linkId?: string): { userId:
 export function endLinksOfKey(state: DeviceState, { keyId, isValid }: EventOf<'giver_checked'>): DeviceState {
   const isOfKey = ({ madeByKey, isEnded }: GuestLink) => madeByKey === keyId && !isEnded;
   if (isValid || keyId === null || !state.guests.links.some(isOfKey)) return state;
-  const end = (link: GuestLink) => (isOfKey(link) ? { ...link, isEnded: true, hasKeyEnded: true } : link);
+  const end = (link: GuestLink) => (isOfKey(link) ? { ...link, isEnded: true } : link);
   return withLinks(state, state.guests.links.map(end));
 }
 
@@ -183,7 +180,8 @@ function findStanding(state: DeviceState, linkId: string): Outcome<GuestLink> {
   const link = state.guests.links.find((entry) => entry.linkId === linkId);
   const role = link && roleOf(ownershipOf(state), link.createdBy);
   const stands = role !== undefined && hasRight(role, 'share') && hasRight(role, 'control');
-  return link !== undefined && stands && link.hasKeyEnded !== true ? accept(link) : refuse(revoked);
+  const hasEndedWithKey = link?.madeByKey !== undefined && link.isEnded;
+  return link !== undefined && stands && !hasEndedWithKey ? accept(link) : refuse(revoked);
 }
 
 function stateOf({ isEnded, uses, maxUses, expiresAtMs }: GuestLink, nowMs: number): GuestLinkState {

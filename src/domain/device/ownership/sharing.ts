@@ -91,10 +91,8 @@ export const removeMember: Handler<'member_removed'> = (state, { userId, actor, 
   return { state: endSubscriptionsOf(cancelUnallowed(noted, nowMs), [userId]), result: accept(null) };
 };
 
-/** Cancels the queued commands of users who may send none any more. */
 function cancelUnallowed(state: DeviceState, nowMs: number): DeviceState {
-  const mayControl = usersWith(ownershipOf(state), 'control');
-  return cancelQueued(state, ({ userId }) => !mayControl.includes(userId), nowMs);
+  return cancelQueued(state, usersWith(ownershipOf(state), 'control'), nowMs);
 }
 
 /** For a new owner: nobody is a member any more. Former members and the former owner may not follow the device. */
