@@ -34,7 +34,9 @@ async function activate(): Promise<string | undefined> {
 const deleteDevice = (of = withEmqx) => call('DELETE', `/devices/${deviceId}`, undefined, of);
 
 function withDeletion(deleteSession: () => Promise<void>): Env {
-  return { ...withEmqx, DEVICE_SESSION: { getByName: () => ({ decide: deleteSession }) } } as unknown as Env;
+  const allowed = { ok: true, value: null };
+  const session = { allows: () => Promise.resolve(allowed), decide: () => deleteSession().then(() => allowed) };
+  return { ...withEmqx, DEVICE_SESSION: { getByName: () => session } } as unknown as Env;
 }
 
 async function outboxEntry() {
