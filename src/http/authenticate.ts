@@ -14,14 +14,11 @@ import type { AppEnv, Caller, UserCaller } from './app-env.ts';
 import { readClientAddress } from './client-address.ts';
 
 type Asking = Pick<Context<AppEnv>, 'req' | 'env' | 'var'>;
-type CallerOf<Accepts> = Accepts extends 'user' ? UserCaller : Caller;
+type Accepted = 'user' | 'confirmed-user' | 'user-or-key';
+type CallerOf<Accepts> = Accepts extends 'user-or-key' ? Caller : UserCaller;
 
-/** `user`: a bearer token only; `user-or-key`: an API key pair as well, with a scope for one of `actions`. */
-function authenticate<Accepts extends 'user' | 'user-or-key'>(
-  accepts: Accepts,
-  actions: readonly Action[],
-  isConfirmed = false,
-) {
+/** `user`, `confirmed-user`: a bearer token only; `user-or-key`: an API key pair as well, with a scope for one of `actions`. */
+function authenticate<Accepts extends Accepted>(accepts: Accepts, actions: readonly Action[]) {
   return createMiddleware<AppEnv & { Variables: { caller: CallerOf<Accepts> } }>(async (c, next) => {
     // A bearer token decides wherever there is one, even a bad one: a caller never silently becomes somebody else.
     const header = c.req.header('Authorization');
@@ -38,8 +35,8 @@ function authenticate<Accepts extends 'user' | 'user-or-key'>(
       throw new RefusedError({ kind: 'key_lacks_right', lacks: 'scope', action });
     }
     // Reads and commands do without the database. What stays after a token has expired asks it first.
-    if (caller.kind === 'user' && (accepts === 'user' || isWrite)) {
-      await requireOpenSession(context, caller, isConfirmed);
+    if (caller.kind === 'user' && (accepts !== 'user-or-key' || isWrite)) {
+      await requireOpenSession(context, caller, accepts === 'confirmed-user');
     }
     c.set('caller', caller as CallerOf<Accepts>);
     await next();
@@ -66,7 +63,7 @@ export function inPersonFor(...actions: [Action, ...Action[]]) {
 
 /** As `inPersonFor`, and the user has logged in or shown the password a moment ago (POST /users/me/confirmations). */
 export function confirmedFor(...actions: [Action, ...Action[]]) {
-  return { ...inPersonFor(...actions), middleware: authenticate('user', actions, true) };
+  return { ...inPersonFor(...actions), middleware: authenticate('confirmed-user', actions) };
 }
 
 export async function readBearer(c: Asking, header = c.req.header('Authorization')): Promise<Outcome<UserCaller>> {

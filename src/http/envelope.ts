@@ -16,6 +16,7 @@ type ErrorStatus = (typeof statusByError)[ErrorMessage];
 
 /** What a route refuses of a signed-in user's request, of any caller's, and of a request about one device. */
 export const signedInErrors = ['invalid_request', 'unauthorized'] as const;
+export const confirmedErrors = [...signedInErrors, 'confirmation_required'] as const;
 export const callerErrors = [...signedInErrors, 'forbidden'] as const;
 export const deviceErrors = [...callerErrors, 'device_not_found'] as const;
 
@@ -67,7 +68,13 @@ export function errorAnswers(...messages: ErrorMessage[]) {
   const all = [...new Set<ErrorMessage>([...withLimit, 'internal_error'])];
   const answers = all.map((message) => {
     const status = statusByError[message];
-    return [status, errorAnswer(status, all.filter((other) => statusByError[other] === status))] as const;
+    return [
+      status,
+      errorAnswer(
+        status,
+        all.filter((other) => statusByError[other] === status),
+      ),
+    ] as const;
   });
   return Object.fromEntries(answers) as Record<ErrorStatus, ReturnType<typeof errorAnswer>>;
 }

@@ -84,10 +84,6 @@ export async function rotateToken(
   return rotated.meta.changes === 1;
 }
 
-export async function deleteFamily(database: Database, family: string): Promise<void> {
-  await database.delete(refreshTokens).where(eq(refreshTokens.family, family));
-}
-
 export async function listSessions(database: Database, userId: number, nowMs: number, page: PageRequest) {
   const live = and(eq(refreshTokens.userId, userId), gt(refreshTokens.expiresAt, nowMs));
   const { createdAt, rotatedAt, expiresAt, clientAddress, userAgent } = refreshTokens;
@@ -110,11 +106,10 @@ export async function deleteSessionOf(database: Database, userId: number, sessio
 }
 
 /** All of the user but one, or all. @returns how many */
-export async function deleteSessionsOf(database: Database, userId: number, kept: string | undefined): Promise<number> {
-  const ofUser = eq(refreshTokens.userId, userId);
+export async function deleteSessionsOf(database: Database, userId: number, kept = ''): Promise<number> {
   const ended = await database
     .delete(refreshTokens)
-    .where(kept === undefined ? ofUser : and(ofUser, isNotSession(kept)))
+    .where(and(eq(refreshTokens.userId, userId), isNotSession(kept)))
     .returning({ hash: refreshTokens.hash });
   return ended.length;
 }

@@ -22,7 +22,7 @@ type Remote<Namespace> =
 export type RemoteDevice = Omit<Remote<Env['DEVICE_SESSION']>, 'decide'> & {
   decide: <Kind extends RequestKind>(event: EventOf<Kind>) => Promise<Results[Kind]>;
 };
-export type RemoteRelay = Remote<Env['RELAY_GATEWAY']>;
+type RemoteRelay = Remote<Env['RELAY_GATEWAY']>;
 export type RemoteFleets = Remote<Env['FLEET_DIRECTORY']>;
 type RemotePropagator = Remote<Env['PRODUCT_PROPAGATOR']>;
 type RemoteWriter = Remote<Env['PROJECTION_WRITER']>;
@@ -128,6 +128,28 @@ export function relayShardOf(address: string, shards: number): string {
 
 export function relayShardNames(shards: number): string[] {
   return Array.from({ length: shards }, (_, index) => `relay-${index}`);
+}
+
+/** Between the tries to tell a shard. */
+const pausesMs = [100, 300];
+
+/** Tells every relay shard. Never throws: a shard that cannot be told finds out within a minute (relay-gateway.ts). */
+export async function tellRelays(
+  env: Env,
+  shards: number,
+  operation: string,
+  tell: (stub: RemoteRelay) => Promise<void>,
+): Promise<void> {
+  const tellOnce = (shard: string) => resultOr('failed', callRelay(env, shard, operation, 'idempotent', tell));
+  await Promise.all(
+    relayShardNames(shards).map(async (shard) => {
+      for (const pauseMs of pausesMs) {
+        if ((await tellOnce(shard)) !== 'failed') return;
+        await scheduler.wait(pauseMs);
+      }
+      await tellOnce(shard);
+    }),
+  );
 }
 
 const brokerLinkName = 'broker-main';

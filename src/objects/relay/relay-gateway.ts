@@ -120,12 +120,7 @@ export class RelayGateway extends DurableObject<Env> {
    * sockets whose credentials, API keys or accounts ended while this shard could not be told.
    */
   override async alarm(): Promise<void> {
-    await Promise.all([
-      this.#endMissedRevocations(),
-      this.#endMissedKeys(),
-      this.#endMissedUsers(),
-      this.#confirmFleets(),
-    ]);
+    await Promise.all([this.#endMissedRevocations(), this.#endMissedUsers(), this.#confirmFleets()]);
     let nextMs = Infinity;
     const clients = this.#shard.clients();
     for (const [socket, client] of clients) {
@@ -153,15 +148,11 @@ export class RelayGateway extends DurableObject<Env> {
     await Promise.all(due.slice(0, confirmationsAtOnce).map((userId) => this.#authentication.confirmFleet(userId)));
   }
 
-  async #endMissedKeys(): Promise<void> {
-    const keyIds = this.#shard
-      .clients()
-      .flatMap(([, { who }]) => (who?.kind === 'user' && who.key !== undefined ? [who.key.keyId] : []));
-    this.endKeys(await this.#authentication.keys.findEnded(new Set(keyIds)));
-  }
-
   async #endMissedUsers(): Promise<void> {
-    if (!this.#shard.clients().some(([, { who }]) => who?.kind === 'user')) return;
+    const users = this.#shard.clients().flatMap(([, { who }]) => (who?.kind === 'user' ? [who] : []));
+    const keyIds = users.flatMap(({ key }) => (key === undefined ? [] : [key.keyId]));
+    this.endKeys(await this.#authentication.keys.findEnded(new Set(keyIds)));
+    if (users.length === 0) return;
     const revoked = await readRevokedUsers(this.env);
     this.#endUsers('account disabled', ({ userId }) => revoked.has(userId));
   }

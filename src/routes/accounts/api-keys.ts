@@ -1,6 +1,6 @@
 // API keys (contract 4.1), managed with a bearer token only: parse, one service call, answer.
 import { confirmedFor, inPersonFor } from '../../http/authenticate.ts';
-import { answer, callerErrors, responsesOf, signedInErrors } from '../../http/envelope.ts';
+import { answer, callerErrors, confirmedErrors, responsesOf, signedInErrors } from '../../http/envelope.ts';
 import { jsonBody } from '../../http/request-body.ts';
 import { createRouter, routesAbout } from '../../http/router.ts';
 import { pageQuerySchema } from '../../protocol/http/devices.ts';
@@ -21,13 +21,7 @@ export const apiKeyRoutes = createRouter()
         'owning the devices: it makes messaging passwords, claims devices and invites users.',
       ...confirmedFor('manageKeys'),
       request: { body: jsonBody(schemas.apiKeyBodySchema) },
-      responses: responsesOf(
-        schemas.createdApiKeySchema,
-        ...signedInErrors,
-        'confirmation_required',
-        'not_found',
-        'too_many_api_keys',
-      ),
+      responses: responsesOf(schemas.createdApiKeySchema, ...confirmedErrors, 'not_found', 'too_many_api_keys'),
     }),
     (c) => answer(c, createApiKey(c.var.context, c.var.caller.userId, c.req.valid('json'))),
   )

@@ -10,6 +10,7 @@ import { createClaimToken, describeClaimToken } from '../../services/devices/cla
 import * as ownership from '../../services/devices/ownership.ts';
 
 const route = routesAbout('Ownership');
+const passingErrors = [...deviceErrors, 'confirmation_required', 'device_not_activated'] as const;
 
 /** Below `/claim-tokens`: below `/devices` its token would be read as a device id. */
 export const claimTokenRoutes = createRouter().openapi(
@@ -65,12 +66,7 @@ export const deviceOwnershipRoutes = createRouter()
         'once; history, events, properties and commands are erased.',
       ...confirmedFor('transfer'),
       request: { params: deviceIdParamSchema },
-      responses: responsesOf(
-        schemas.passedDeviceSchema,
-        ...deviceErrors,
-        'confirmation_required',
-        'device_not_activated',
-      ),
+      responses: responsesOf(schemas.passedDeviceSchema, ...passingErrors),
     }),
     (c) => answer(c, ownership.releaseDevice(c.var.context, c.var.caller, c.req.valid('param').deviceId)),
   )
@@ -81,13 +77,7 @@ export const deviceOwnershipRoutes = createRouter()
         'The answer does not tell whether the e-mail has an account. A second offer takes the place of the first.',
       ...confirmedFor('transfer'),
       request: { params: deviceIdParamSchema, body: jsonBody(schemas.offerBodySchema) },
-      responses: responsesOf(
-        schemas.offerSchema,
-        ...deviceErrors,
-        'confirmation_required',
-        'device_not_activated',
-        'too_many_transfers',
-      ),
+      responses: responsesOf(schemas.offerSchema, ...passingErrors, 'too_many_transfers'),
     }),
     (c) => {
       const offered = { ...c.req.valid('json'), address: readClientAddress(c) };

@@ -1,5 +1,5 @@
 // Accounts: registering, reading one's own, changing the password. Sessions are in sessions.ts.
-import { checkPassword, hashPassword } from '../../crypto/password.ts';
+import { checkPassword, dummyHash, hashPassword } from '../../crypto/password.ts';
 import { createId, digestOf } from '../../crypto/secrets.ts';
 import type { Database } from '../../db/client.ts';
 import { confirmSession, replacePassword, type EndedAccess } from '../../db/accounts/refresh-tokens.ts';
@@ -10,7 +10,7 @@ import { credentialRefused, RefusedError } from '../../domain/refusal.ts';
 import type { PasswordBody } from '../../protocol/http/users.ts';
 import type { ServiceContext } from '../../context.ts';
 import { noteEndedKeys } from './api-keys.ts';
-import { beginLoginAttempt, countFailure, resetFailures } from './login-attempts.ts';
+import { beginLoginAttempt, countFailure, resetFailures, type LoginClient } from './login-attempts.ts';
 import { passwordQueueOf } from '../../pacing/password-queue.ts';
 import { toIso } from '../../domain/time.ts';
 
@@ -54,16 +54,14 @@ export async function changePassword(
   { oldPassword, newPassword, deviceToken, endSessions, endKeys }: PasswordBody,
 ) {
   refuseWeak(newPassword);
-  const database = context.primary();
-  const { user, isKnownDevice } = await requirePassword(context, caller, oldPassword, deviceToken ?? undefined);
-  const hashClient = { isKnown: isKnownDevice, address: caller.clientAddress };
+  const { user, hashClient } = await confirm(context, caller, oldPassword, deviceToken);
   const newHash = await passwordQueueOf(context.config).run(hashClient, () => hashPassword(newPassword));
-  const ended = await replacePassword(database, {
+  const ended = await replacePassword(context.primary(), {
     userId: user.id,
     newHash,
     by: { oldHash: user.passwordHash },
     keptSession: caller.sessionId,
-    keptDevice: isKnownDevice ? await digestOf(deviceToken ?? '') : '',
+    keptDevice: hashClient.isKnown ? await digestOf(deviceToken ?? '') : '',
     endsSessions: endSessions,
     endsKeys: endKeys,
   });
@@ -80,33 +78,37 @@ export async function describePasswordChange(context: ServiceContext, { sessions
 
 /** For five minutes the session may do what needs its user himself (`requireOpenSession`). */
 export async function confirmPassword(context: ServiceContext, caller: CallerInSession, password: string) {
-  await requirePassword(context, caller, password, undefined);
+  await confirm(context, caller, password);
   await confirmSession(context.primary(), caller.userId, caller.sessionId, Date.now());
   return { message: 'confirmed' as const };
 }
 
-async function requirePassword(
+async function confirm(context: ServiceContext, caller: CallerInSession, password: string, shownToken?: string | null) {
+  const user = await requireUser(context, caller.userId);
+  return provePassword(context, user, {
+    ...caller,
+    account: user.foldedEmail,
+    password,
+    shownToken: shownToken ?? undefined,
+  });
+}
+
+/** Bounded wherever a password is shown: a stolen access token must not be a way to guess it undisturbed. */
+export async function provePassword(
   context: ServiceContext,
-  caller: CallerInSession,
-  password: string,
-  shownToken: string | undefined,
+  user: UserRow | undefined,
+  shown: Omit<LoginClient, 'userId'> & { password: string; isFamiliar?: boolean },
 ) {
   const database = context.primary();
-  const user = await requireUser(context, caller.userId);
-  // A stolen access token must not be a way to guess the password undisturbed.
-  const { id: userId, foldedEmail: account } = user;
-  const { clientAddress } = caller;
-  const client = { account, userId, clientAddress, shownToken };
-  const attempt = await beginLoginAttempt(database, context.config.limits, client);
-  const { isKnownDevice } = attempt;
-  const queue = passwordQueueOf(context.config);
-  const hashClient = { isKnown: isKnownDevice, address: clientAddress };
-  if (!(await queue.run(hashClient, () => checkPassword(password, user.passwordHash)))) {
+  const attempt = await beginLoginAttempt(database, context.config.limits, { ...shown, userId: user?.id });
+  const hashClient = { isKnown: attempt.isKnownDevice || shown.isFamiliar === true, address: shown.clientAddress };
+  const check = () => checkPassword(shown.password, user?.passwordHash ?? dummyHash);
+  if (!(await passwordQueueOf(context.config).run(hashClient, check)) || user === undefined) {
     await countFailure(database, attempt);
-    throw new RefusedError(credentialRefused('account_password', 'wrong'));
+    throw new RefusedError(credentialRefused('account_password', user === undefined ? 'unknown_account' : 'wrong'));
   }
   await resetFailures(database, attempt);
-  return { user, isKnownDevice };
+  return { user, attempt, hashClient };
 }
 
 export async function requireUser(context: ServiceContext, userId: number): Promise<UserRow> {

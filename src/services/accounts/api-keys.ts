@@ -15,7 +15,7 @@ import { actorOf, scopes, type Actor } from '../../domain/access.ts';
 import type { PageRequest } from '../../domain/pagination.ts';
 import { accept, credentialRefused, refuse, limitReached, RefusedError, type Outcome } from '../../domain/refusal.ts';
 import type { ApiKeyBody } from '../../protocol/http/api-keys.ts';
-import { tellRelays } from '../../objects/calls/tell-relays.ts';
+import { tellRelays } from '../../objects/calls/stubs.ts';
 import type { ServiceContext } from '../../context.ts';
 import { isWithinShield } from '../../pacing/rate-limits.ts';
 import { BlockedAddresses, rememberNewest } from '../../domain/newest.ts';

@@ -24,7 +24,7 @@ export type LoginAttempt = {
   throttleKeys: Record<ThrottleKeyName, string>;
 };
 
-type LoginClient = {
+export type LoginClient = {
   account: string;
   userId: number | undefined;
   clientAddress: string;

@@ -1,6 +1,5 @@
 // Logging in, refreshing, logging out; listing and ending one's own sessions. A session is a family of refresh tokens, of which
 // one is current. Its access tokens read and control until they expire; for anything else the session has to be open.
-import { checkPassword, dummyHash } from '../../crypto/password.ts';
 import {
   certifySecret,
   createSecret,
@@ -12,7 +11,6 @@ import {
 import { signAccessToken } from '../../crypto/tokens.ts';
 import type { Database } from '../../db/client.ts';
 import {
-  deleteFamily,
   deleteSessionOf,
   deleteSessionsOf,
   findConfirmation,
@@ -28,7 +26,8 @@ import { credentialRefused, RefusedError, type Outcome } from '../../domain/refu
 import { addRotation, judgeToken } from '../../domain/token-rotation.ts';
 import { log } from '../../log.ts';
 import type { ServiceContext } from '../../context.ts';
-import { beginLoginAttempt, countFailure, resetFailures, trustDevice } from './login-attempts.ts';
+import { provePassword } from './accounts.ts';
+import { trustDevice } from './login-attempts.ts';
 import { isFamiliarClient, passwordQueueOf, rememberClient } from '../../pacing/password-queue.ts';
 import { dayMs, minuteMs, toIso } from '../../domain/time.ts';
 import type { PageRequest } from '../../domain/pagination.ts';
@@ -53,17 +52,9 @@ export async function logIn(context: ServiceContext, login: Login) {
   const queue = passwordQueueOf(context.config);
   if (shownToken === undefined && !isFamiliar) queue.refuseIfFull({ isKnown: false, address: clientAddress });
   const database = context.primary();
-  const user = await findUserByName(database, foldedName);
-  const client = { account: user?.foldedEmail ?? foldedName, userId: user?.id, clientAddress, shownToken };
-  const attempt = await beginLoginAttempt(database, context.config.limits, client);
-  const hashClient = { isKnown: attempt.isKnownDevice || isFamiliar, address: clientAddress };
-  const isRight = await queue.run(hashClient, () => checkPassword(password, user?.passwordHash ?? dummyHash));
-  if (user === undefined || !isRight) {
-    await countFailure(database, attempt);
-    const problem = user === undefined ? 'unknown_account' : 'wrong';
-    throw new RefusedError(credentialRefused('account_password', problem));
-  }
-  await resetFailures(database, attempt);
+  const named = await findUserByName(database, foldedName);
+  const client = { account: named?.foldedEmail ?? foldedName, clientAddress, shownToken, isFamiliar };
+  const { user, attempt } = await provePassword(context, named, { ...client, password });
   rememberClient(clientDigest);
   if (user.disabledAt !== null) throw new RefusedError({ kind: 'account_disabled', userId: user.id });
   const { passwordHash } = user;
@@ -87,7 +78,7 @@ export async function refreshSession(context: ServiceContext, refreshToken: stri
     if (session.expiresAt <= nowMs) throw new RefusedError(credentialRefused('refresh_token', 'expired'));
     const judgement = judgeToken(session, (stored) => isEqualDigest(stored, digest), nowMs);
     if (judgement.kind === 'reused') {
-      await deleteFamily(database, family);
+      await deleteSessionOf(database, session.userId, await sessionIdOf(family));
       log('warn', 'refresh token reused, session ended', { userId: session.userId });
       throw new RefusedError(credentialRefused('refresh_token', 'reused'));
     }
@@ -121,7 +112,7 @@ export async function logOut(
   if (stored === undefined && !bearer.ok) {
     throw new RefusedError(refreshToken === undefined ? bearer.refusal : credentialRefused('refresh_token', 'wrong'));
   }
-  if (stored !== undefined) await deleteFamily(database, stored.family);
+  if (stored !== undefined) await deleteSessionOf(database, stored.userId, await sessionIdOf(stored.family));
   else if (bearer.ok) await deleteSessionOf(database, bearer.value.userId, bearer.value.sessionId);
 }
 

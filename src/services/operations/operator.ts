@@ -8,7 +8,7 @@ import { foldName } from '../../domain/names.ts';
 import { RefusedError } from '../../domain/refusal.ts';
 import { log } from '../../log.ts';
 import { forgetRevokedUsers } from '../../objects/calls/revoked-users.ts';
-import { tellRelays } from '../../objects/calls/tell-relays.ts';
+import { tellRelays } from '../../objects/calls/stubs.ts';
 import type { SliceDone } from '../../protocol/operator.ts';
 import { provisionAtBroker } from '../broker/provisioning.ts';
 import type { ServiceContext } from '../../context.ts';
@@ -80,12 +80,8 @@ export async function deleteAccount(context: ServiceContext, name: string, curso
   const own = await forDevices(context, cursor, { ownerId }, ({ deviceId }) =>
     deleteDevice(context, inPerson(ownerId), deviceId),
   );
-  const areMoreMemberships = left.cursor !== null && left.done > 0;
-  const next = own.cursor ?? (areMoreMemberships ? cursor : null);
-  const remaining = await Promise.all(
-    [{ ownerId }, { memberId: ownerId }].map((filter) => listDevicesAfter(db, 0, 1, filter)),
-  );
-  if (next === null && remaining.flat().length === 0) {
+  const next = own.cursor ?? (left.cursor !== null && left.done > 0 ? cursor : null);
+  if (next === null && left.failed === 0 && (await listDevicesAfter(db, 0, 1, { ownerId })).length === 0) {
     await eraseUser(db, ownerId, Date.now());
     log('warn', 'operator: account deleted', { userId: ownerId });
   }
