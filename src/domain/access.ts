@@ -18,6 +18,7 @@ const everyMember = ['owner', 'operator', 'viewer'] as const;
 
 export const deviceActions = {
   readDevice: { what: 'see it in lists, read its record', roles: everyMember, scopes: ['read'] },
+  readSerial: { what: 'see its whole serial number', roles: ['owner', 'product_owner'], scopes: ['manage'] },
   readReports: {
     what: 'read status, properties, events; follow it on the relay',
     roles: everyMember,
@@ -41,6 +42,7 @@ export const deviceActions = {
   },
   leave: { what: 'give up the own membership', roles: ['operator', 'viewer'], scopes: ['manage'] },
   transfer: { what: 'offer it to another user, release it', roles: ['owner'], scopes: [] },
+  undoClaim: { what: 'undo its claim, within 14 days', roles: ['product_owner'], scopes: [] },
   delete: { what: 'delete it', roles: ['owner'], scopes: ['manage'] },
 } as const satisfies Record<string, Rule>;
 export type DeviceAction = keyof typeof deviceActions;

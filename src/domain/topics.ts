@@ -73,7 +73,3 @@ export function matchesFilter(filter: string, topic: string): boolean {
   }
   return wanted.length === levels.length || (wanted.length === levels.length + 1 && wanted.at(-1) === '#');
 }
-
-export function isDeviceSN(value: unknown): value is string {
-  return typeof value === 'string' && /^[\x20-\x7e]{1,64}$/.test(value);
-}

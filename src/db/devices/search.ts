@@ -18,11 +18,15 @@ const candidate = { id, searchName, productId, status };
 
 const last = String.fromCodePoint(0x10ffff);
 
-/** Sorted by name. `isCut`: there may be more than was looked at. */
+/**
+ * Sorted by name. `isCut`: there may be more than was looked at. Only own devices are found by serial number.
+ * @param maySeeSerials false: not even those; a search must not confirm a guessed serial number
+ */
 export async function searchDevices(
   db: Database,
   filter: DeviceFilter & { search: string },
   { page, size }: PageRequest,
+  maySeeSerials: boolean,
 ): Promise<{ total: number; isCut: boolean; rows: ListedDevice[] }> {
   const { userId, role, productKey, statusCode } = filter;
   const text = filter.search.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
@@ -41,7 +45,9 @@ export async function searchDevices(
     own(and(gte(searchName, text), lt(searchName, text + last)))
       .orderBy(asc(searchName))
       .limit(max),
-    own(startsSerial).orderBy(serial).limit(max),
+    own(maySeeSerials ? startsSerial : sql`false`)
+      .orderBy(serial)
+      .limit(max),
     own(eq(deviceId, text)),
     ...sharedWith(db, userId, text),
   ]);
@@ -80,12 +86,11 @@ function sharedWith(db: Database, userId: number, text: string) {
       .orderBy(desc(deviceMembers.deviceCreatedAt), desc(deviceMembers.deviceRow))
       .limit(max)
       .as('newest');
-    const starts = (column: SQL | typeof searchName) => sql`substr(${column}, 1, length(${text})) = ${text}`;
     return db
       .select(candidate)
       .from(newest)
       .innerJoin(devices, eq(devices.id, newest.deviceRow))
-      .where(sql`${starts(searchName)} or ${starts(sql`lower(${deviceSN})`)} or ${deviceId} = ${text}`);
+      .where(sql`substr(${searchName}, 1, length(${text})) = ${text} or ${deviceId} = ${text}`);
   });
   return queries as [(typeof queries)[number], (typeof queries)[number]];
 }

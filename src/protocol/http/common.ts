@@ -29,6 +29,7 @@ const maxPageSize = 100;
 export const deviceIdSchema = z.string().openapi({ example: 'dev_8k2m4n6p' });
 export const anyProductKeySchema = z.string().openapi({ example: 'servo-switch' });
 export const deviceSNSchema = z.string().openapi({ example: 'SN-0001' });
+export const newSerialSchema = deviceSNSchema.regex(/^[\x20-\x7e]{1,64}$/, 'must be 1 to 64 printable characters');
 export const shortIdSchema = z.string().openapi({ example: '3h5k7m9p2q4r6s8t' });
 
 export const instantSchema = z.iso.datetime().openapi({ example: '2026-03-01T12:00:00.000Z' });

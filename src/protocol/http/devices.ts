@@ -7,6 +7,7 @@ import {
   deviceSNSchema,
   instantSchema,
   lineSchema,
+  newSerialSchema,
   pageQuery,
   pageSchema,
 } from './common.ts';
@@ -33,10 +34,7 @@ const secretSchema = (example: string) => z.string().openapi({ example, descript
 export const activateBodySchema = z
   .object({
     productKey: anyProductKeySchema,
-    deviceSN: z
-      .string()
-      .regex(/^[\x20-\x7e]{1,64}$/, 'must be 1 to 64 printable characters')
-      .openapi({ example: 'SN-0001' }),
+    deviceSN: newSerialSchema,
     firmwareVersion: lineSchema(0, 64).optional().openapi({ example: '1.4.2' }),
     chipModel: lineSchema(0, 64).optional().openapi({ example: 'ESP32-C3' }),
     // What is no text is a wrong one, and most products ask for none.
@@ -72,10 +70,12 @@ export const deviceSchema = z
   .object({
     role: z.enum(deviceRoles).openapi({ description: 'What you are to the device.', example: 'owner' }),
     deviceId: deviceIdSchema,
-    deviceSN: deviceSNSchema,
+    deviceSN: deviceSNSchema.openapi({
+      description: 'Whole for the owner and for keys with `manage`; for others `…` and its last four characters.',
+    }),
     productKey: anyProductKeySchema,
     projectId: z.string().openapi({ example: 'prj_5d7f9g2h' }),
-    name: z.string().openapi({ example: 'Servo switch SN-0001' }),
+    name: z.string().openapi({ example: 'Servo switch 0001' }),
     statusCode: z.int().min(0).max(3).openapi({ example: 1 }),
     status: z.enum(deviceStatusTexts),
     statusText: z.string().openapi({ example: 'Online' }),
@@ -142,10 +142,17 @@ export const listDevicesQuerySchema = z.object({
     .enum(['owner', ...memberRoles])
     .optional()
     .openapi({ description: 'Only own devices, or only devices shared with you in this role.' }),
-  search: z.string().trim().max(100).optional().openapi({
-    description: 'The begin of a name or serial number, or a `deviceId`. Not with `after`.',
-    example: 'hall',
-  }),
+  search: z
+    .string()
+    .trim()
+    .max(100)
+    .optional()
+    .openapi({
+      description:
+        'The begin of a name, or a `deviceId`; of own devices also the begin of a serial number, with a key that has `manage`. ' +
+        'Not with `after`.',
+      example: 'hall',
+    }),
   after: cursorSchema.optional(),
   ...pageQuery,
 });
@@ -157,7 +164,7 @@ export const deviceIdParamSchema = z.object({ deviceId: deviceIdSchema });
 export const statusViewSchema = z
   .object({
     deviceId: deviceIdSchema,
-    deviceName: z.string().openapi({ example: 'Servo switch SN-0001' }),
+    deviceName: z.string().openapi({ example: 'Servo switch 0001' }),
     online: z.boolean(),
     position: positionSchema.nullable(),
     status: z.enum(deviceStatusTexts),

@@ -5,8 +5,8 @@ import { digestOf } from '../../crypto/secrets.ts';
 import { countDevices, listDevices, type DeviceFilter } from '../../db/devices/lists.ts';
 import { searchDevices } from '../../db/devices/search.ts';
 import type { DeviceWithProduct } from '../../db/devices/devices.ts';
-import { type Actor, type Role } from '../../domain/access.ts';
-import { nameOf } from '../../domain/names.ts';
+import { hasRight, hasScope, type Actor, type Role } from '../../domain/access.ts';
+import { nameOf, shortenSerial } from '../../domain/names.ts';
 import { describeStatus, type ConnectionStatusCode } from '../../domain/device-status.ts';
 import { limitReached, RefusedError } from '../../domain/refusal.ts';
 import {
@@ -50,8 +50,8 @@ export async function pageDevices(
   if (search !== undefined && search !== '') {
     if (after !== undefined)
       throw new RefusedError({ kind: 'invalid_input', path: 'after', problem: 'not with search' });
-    const { total, isCut, rows } = await searchDevices(db, { ...filter, search }, page);
-    return { list: rows.map((row) => describeDevice(row, row.role)), total, ...page, isCut };
+    const { total, isCut, rows } = await searchDevices(db, { ...filter, search }, page, hasScope(actor, 'readSerial'));
+    return { list: rows.map((row) => describeDevice(row, row.role, actor)), total, ...page, isCut };
   }
   if (after === undefined && offsetOf(page) >= pagedDevices) {
     const total = await countDevices(db, filter);
@@ -59,7 +59,7 @@ export async function pageDevices(
     throw limitReached('pagedDevices', pagedDevices);
   }
   const { total, rows } = await listDevices(db, filter, page, after);
-  const list = rows.map((row) => describeDevice(row, row.role));
+  const list = rows.map((row) => describeDevice(row, row.role, actor));
   if (after === undefined) return { list, total, ...page };
   const last = rows.length === page.size ? rows.at(-1) : undefined;
   return { list, total, ...page, next: last === undefined ? null : formatCursor(last.device) };
@@ -67,7 +67,7 @@ export async function pageDevices(
 
 export async function readDevice(context: ServiceContext, actor: Actor, deviceId: string): Promise<DeviceView> {
   const device = await requireDevice(context, actor, deviceId, 'readDevice');
-  return describeDevice(device, device.role);
+  return describeDevice(device, device.role, actor);
 }
 
 /**
@@ -98,11 +98,11 @@ export async function changeDevice(
     ]);
   }
   if (disabled === false) await provisionAtBroker(context, identity, { kind: 'upsert' }, requestedAtMs);
-  if (role !== 'product_owner') return describeDevice({ device: { ...device, ...changed }, product }, role);
+  if (role !== 'product_owner') return describeDevice({ device: { ...device, ...changed }, product }, role, actor);
   // The product's owner: what the device is called and when it is there is its owner's.
   const { projectId } = maker;
   const hidden = { name: nameOf(product.name, device.deviceSN), projectId, connectionStatus: 2, lastOnlineAt: null };
-  return describeDevice({ device: { ...device, ...changed, ...hidden }, product }, role);
+  return describeDevice({ device: { ...device, ...changed, ...hidden }, product }, role, actor);
 }
 
 export async function replaceCredentials(context: ServiceContext, actor: Actor, deviceId: string, address: string) {
@@ -120,11 +120,12 @@ export async function replaceCredentials(context: ServiceContext, actor: Actor, 
   return { deviceId, mqtt: describeConnection(context.config, device, password) };
 }
 
-function describeDevice({ device, product }: Pick<DeviceWithProduct, 'device' | 'product'>, role: Role) {
+function describeDevice({ device, product }: Pick<DeviceWithProduct, 'device' | 'product'>, role: Role, actor: Actor) {
+  const maySeeSerial = hasRight(role, 'readSerial') && hasScope(actor, 'readSerial');
   return {
     role,
     deviceId: device.deviceId,
-    deviceSN: device.deviceSN,
+    deviceSN: maySeeSerial ? device.deviceSN : shortenSerial(device.deviceSN),
     productKey: product.productKey,
     projectId: device.projectId,
     name: device.name,

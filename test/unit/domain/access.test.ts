@@ -56,18 +56,18 @@ describe('the table of who may do what', () => {
     expect(tableUnder('Rights on the own account')).toEqual(onAccounts);
   });
 
-  it('gives the owner everything but leaving', () => {
+  it('gives the owner everything but leaving and undoing a claim', () => {
     const lacking = Object.entries(deviceActions).filter(
       ([, rule]) => !(rule.roles as readonly string[]).includes('owner'),
     );
-    expect(lacking.map(([action]) => action)).toEqual(['leave']);
+    expect(lacking.map(([action]) => action)).toEqual(['leave', 'undoClaim']);
   });
 
-  it('lets the owner of the product disable a claimed device and do nothing else', () => {
+  it('lets the owner of the product see the serial, disable a claimed device, undo its claim and do nothing else', () => {
     const allowed = (Object.keys(deviceActions) as DeviceAction[]).filter(
       (action) => refusalOf(device, inPerson(userIdOf.product_owner), action) === undefined,
     );
-    expect(allowed).toEqual(['disable']);
+    expect(allowed).toEqual(['readSerial', 'disable', 'undoClaim']);
   });
 });
 

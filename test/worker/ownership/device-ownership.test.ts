@@ -37,7 +37,7 @@ describe("the product's owner", () => {
     const disabled = await call<{ projectId: string }>('PATCH', `/devices/${deviceId}`, disable);
     expect(disabled).toMatchObject({
       status: 200,
-      data: { status: 'disabled', name: 'Switch SN-1', lastOnlineAt: null },
+      data: { status: 'disabled', name: 'Switch -1', lastOnlineAt: null },
     });
     const { data: own } = await call<{ projectId: string }>('GET', `/devices/${deviceId}`, as(anna));
     expect(own.projectId, "the answer has not its owner's project").not.toBe(disabled.data.projectId);

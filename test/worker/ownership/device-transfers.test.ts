@@ -36,7 +36,7 @@ describe('releasing', () => {
     expect((await read(anna, deviceId)).status).toBe(403);
     expect(await listed(anna)).not.toContain(deviceId);
     expect(await listed(maker)).toContain(deviceId);
-    expect(await call('GET', `/devices/${deviceId}`, as(maker))).toMatchObject({ data: { name: 'Switch SN-1' } });
+    expect(await call('GET', `/devices/${deviceId}`, as(maker))).toMatchObject({ data: { name: 'Switch -1' } });
     expect(await read(maker, deviceId)).toMatchObject({ data: { online: false, position: null, lastOnlineAt: null } });
     expect(await eventsOf(maker, deviceId)).toMatchObject([
       { status: 'login_refused' },

@@ -235,7 +235,7 @@ describe('story: buy second-hand, pair anew', () => {
     );
     expect(await of(bert, device, '/members')).toMatchObject({ total: 0 });
     expect(await of(bert, device, '/guest-links')).toMatchObject({ total: 0 });
-    expect(await of(bert, device, '/status')).toMatchObject({ online: true, deviceName: 'Switch SN-1' });
+    expect(await of(bert, device, '/status')).toMatchObject({ online: true, deviceName: 'Switch -1' });
 
     for (const socket of former) expect(JSON.stringify(await pushedTo(socket))).not.toContain('next');
     for (const [index, user] of [anna, anna, friend, friend].entries()) {
