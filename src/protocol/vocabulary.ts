@@ -71,12 +71,14 @@ export const activationRefusalReasons = [
   'wrong_secret',
   'not_released',
   'too_many_in_use',
+  'no_claim_code',
 ] as const;
 export type ActivationRefusalReason = (typeof activationRefusalReasons)[number];
 
 /** What an owner, a claim or the service did to whose the device is and to what opens it. */
 export const ownershipChanges = [
   'claimed',
+  'claim_undone',
   'released',
   'transfer_offered',
   'transfer_withdrawn',

@@ -6,7 +6,7 @@ import { jsonBody } from '../../http/request-body.ts';
 import { createRouter, routesAbout } from '../../http/router.ts';
 import { deviceIdParamSchema, pageQuerySchema } from '../../protocol/http/devices.ts';
 import * as schemas from '../../protocol/http/ownership.ts';
-import { createClaimToken, describeClaimToken } from '../../services/devices/claim-tokens.ts';
+import { describeClaimToken, requestClaimToken } from '../../services/devices/claim-tokens.ts';
 import * as ownership from '../../services/devices/ownership.ts';
 
 const route = routesAbout('Ownership');
@@ -29,15 +29,15 @@ export const deviceOwnershipRoutes = createRouter()
       summary: 'Make a token that makes you the owner of what activates with it',
       description:
         'Give the device `apiUrl` in place of the service address. The token works for the first serial number that uses it, ' +
-        'as often as that one has to repeat its activation, until it expires.',
+        'as often as that one has to repeat its activation, until it expires. A serial number with a claim code needs a token ' +
+        'that was made with `deviceSN`, `claimCode` and `productKey`.',
       ...signedInFor('claimDevices'),
       request: { body: jsonBody(schemas.claimTokenBodySchema, { isRequired: false }) },
-      responses: responsesOf(schemas.claimTokenSchema, ...callerErrors, 'too_many_claim_tokens'),
+      responses: responsesOf(schemas.claimTokenSchema, ...callerErrors, 'too_many_claim_tokens', 'invalid_claim_code'),
     }),
     (c) => {
-      const { origin } = new URL(c.req.url);
-      const { expiresIn = 900 } = c.req.valid('json');
-      return answer(c, createClaimToken(c.var.context, c.var.caller, origin, expiresIn));
+      const from = { base: new URL(c.req.url).origin, clientAddress: readClientAddress(c) };
+      return answer(c, requestClaimToken(c.var.context, c.var.caller, c.req.valid('json'), from));
     },
   )
   .openapi(
@@ -69,6 +69,21 @@ export const deviceOwnershipRoutes = createRouter()
       responses: responsesOf(schemas.passedDeviceSchema, ...passingErrors),
     }),
     (c) => answer(c, ownership.releaseDevice(c.var.context, c.var.caller, c.req.valid('param').deviceId)),
+  )
+  .openapi(
+    route('delete', '/{deviceId}/claim', {
+      summary: "Undo another user's claim of a device of your product, for 14 days",
+      description:
+        'It is as after a release: it belongs to you and can be claimed again. History, events, properties and commands are ' +
+        'erased, so that you read nothing of the user who claimed it.',
+      ...inPersonFor('undoClaim'),
+      request: { params: deviceIdParamSchema },
+      responses: responsesOf(schemas.passedDeviceSchema, ...deviceErrors, 'device_not_activated'),
+    }),
+    (c) => {
+      const { deviceId } = c.req.valid('param');
+      return answer(c, ownership.undoClaim(c.var.context, c.var.caller, deviceId, readClientAddress(c)));
+    },
   )
   .openapi(
     route('post', '/{deviceId}/transfer', {

@@ -7,6 +7,7 @@ import type { Actor } from '../../domain/access.ts';
 import { foldName, nameOf } from '../../domain/names.ts';
 import type { PageRequest } from '../../domain/pagination.ts';
 import { limitReached, RefusedError } from '../../domain/refusal.ts';
+import type { DeviceIdentity } from '../../domain/topics.ts';
 import { disconnectClient } from '../broker/provisioner-emqx.ts';
 import { provisionAtBroker } from '../broker/provisioning.ts';
 import type { ServiceContext } from '../../context.ts';
@@ -21,12 +22,27 @@ export async function releaseDevice(context: ServiceContext, actor: Actor, devic
   const { device, product } = await requireDevice(context, actor, deviceId, 'transfer');
   const defaultName = nameOf(product.name, device.deviceSN);
   const identity = await decideAs(context, deviceId, 'transfer', { kind: 'released', actor, defaultName });
-  await Promise.all([
-    disconnectClient(context, identity),
-    provisionAtBroker(context, identity, { kind: 'disable' }, requestedAtMs),
-    deleteTransfer(context.primary(), deviceId),
-  ]);
+  await endOutside(context, identity, requestedAtMs);
   return { deviceId };
+}
+
+export async function undoClaim(context: ServiceContext, actor: Actor, deviceId: string, address: string) {
+  const requestedAtMs = Date.now();
+  const { device, product } = await requireDevice(context, actor, deviceId, 'undoClaim');
+  const defaultName = nameOf(product.name, device.deviceSN);
+  const undone = { kind: 'claim_undone', actor, defaultName, address } as const;
+  const identity = await decideAs(context, deviceId, 'undoClaim', undone);
+  await endOutside(context, identity, requestedAtMs);
+  return { deviceId };
+}
+
+/** What the session cannot end itself: the login at the broker, the offer in D1. */
+async function endOutside(context: ServiceContext, device: DeviceIdentity, requestedAtMs: number): Promise<void> {
+  await Promise.all([
+    disconnectClient(context, device),
+    provisionAtBroker(context, device, { kind: 'disable' }, requestedAtMs),
+    deleteTransfer(context.primary(), device.deviceId),
+  ]);
 }
 
 /** The answer does not tell whether the e-mail has an account. */
@@ -125,7 +141,7 @@ export async function openPairingWindow(
   const { pairingWindowSeconds } = context.config.limits;
   const untilMs = Date.now() + pairingWindowSeconds * 1000;
   const boundTo = `${device.productId} ${device.deviceSN}`;
-  const { token, apiUrl } = await createClaimToken(context, actor, base, pairingWindowSeconds, boundTo);
+  const { token, apiUrl } = await createClaimToken(context, actor, base, pairingWindowSeconds, { boundTo });
   const pairing = { untilMs, network: anyNetwork ? null : address };
   await decideAs(context, deviceId, 'pair', { kind: 'pairing_window_set', actor, pairing, address });
   return { deviceId, pairingUntil: toIso(untilMs), token, apiUrl };

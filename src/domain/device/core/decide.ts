@@ -85,6 +85,8 @@ function isReport(event: DeviceEvent): event is EventOf<ReportKind> {
   return Object.hasOwn(reports, event.kind);
 }
 
+const noteInvitation = claiming(sharing.noteInvitation, ({ change }) => change === 'invited');
+
 type Requested<Kind extends RequestedKind> = (...args: Parameters<Handler<Kind>>) => {
   state: Device;
   result: Results[Kind];
@@ -142,15 +144,16 @@ const requests: { [Kind in RequestedKind]: Requested<Kind> } = {
     return { state: { ...state, subscriptions }, result: accept(null) };
   },
 
-  administered: administration.administer,
+  administered: claiming(administration.administer, ({ change }) => change.name !== undefined),
   credentials_replaced: allowed('replaceCredentials', administration.replaceCredentials),
   released: allowed('transfer', administration.release),
-  transfer_offered: allowed('transfer', administration.offerTransfer),
+  claim_undone: allowed('undoClaim', administration.undoClaim),
+  transfer_offered: claiming(allowed('transfer', administration.offerTransfer)),
   transfer_withdrawn: allowed('transfer', administration.withdrawTransfer),
   transfer_answered: administration.answerTransfer,
   pairing_window_set: allowed('pair', administration.setPairingWindow),
   reactivation_set: allowed('pair', administration.setReactivation),
-  member_joined: sharing.addMember,
+  member_joined: claiming(sharing.addMember),
   member_changed: allowed('share', sharing.changeMember),
 
   member_removed: (state, event, decision) => {
@@ -162,11 +165,11 @@ const requests: { [Kind in RequestedKind]: Requested<Kind> } = {
     // The user who declines has no right on the device.
     const refusal =
       event.change === 'invitation_declined' ? undefined : sharing.refuseUnless(state, event.actor, 'share');
-    return refusal === undefined ? sharing.noteInvitation(state, event, decision) : { state, result: refuse(refusal) };
+    return refusal === undefined ? noteInvitation(state, event, decision) : { state, result: refuse(refusal) };
   },
 
   // A link sends a command: its maker needs the right to do so, too.
-  guest_link_made: allowed('share', allowed('control', makeGuestLink)),
+  guest_link_made: claiming(allowed('share', allowed('control', makeGuestLink))),
   guest_link_revoked: allowed('share', revokeGuestLink),
   guest_link_used: applyGuestUse,
 
@@ -238,6 +241,21 @@ function allowed<Kind extends AskedKind>(action: DeviceAction, handleIt: Handler
     const { actor } = event as { actor: Actor };
     const refusal = sharing.refuseUnless(state, actor, action);
     return refusal === undefined ? handleIt(state, event, decision) : { state, result: refuse(refusal) };
+  };
+}
+
+type ClaimingKind = 'administered' | 'transfer_offered' | 'member_joined' | 'invitation_changed' | 'guest_link_made';
+
+/** Done to an unclaimed device, it claims the device for its product's owner. */
+function claiming<Kind extends ClaimingKind>(
+  handleIt: Handler<Kind>,
+  isMeant: (event: EventOf<Kind>) => boolean = () => true,
+): Handler<Kind> {
+  return (state, event, decision) => {
+    const outcome = handleIt(state, event, decision);
+    if (!outcome.result.ok || !isMeant(event)) return outcome;
+    const { address = null } = event as { address?: string | null };
+    return { ...outcome, state: administration.claimForOwner(outcome.state, address, decision.nowMs) };
   };
 }
 

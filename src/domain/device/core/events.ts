@@ -57,6 +57,7 @@ export type DeviceEvent =
   | { kind: 'subscriptions_ended'; userId: number; shard: string; isDone: boolean }
   | { kind: 'credentials_replaced'; actor: Actor; passwordDigest: string; address: string | null }
   | { kind: 'released'; actor: Actor; defaultName: string }
+  | { kind: 'claim_undone'; actor: Actor; defaultName: string; address: string | null }
   | { kind: 'transfer_offered'; actor: Actor; offer: TransferOffer; address: string | null }
   | { kind: 'transfer_withdrawn'; actor: Actor; address: string | null }
   | { kind: 'transfer_answered'; userId: number; offerId: string; isAccepted: boolean; address: string | null }
@@ -97,6 +98,7 @@ export type RequestKind =
   | 'member_removed'
   | 'invitation_changed'
   | 'released'
+  | 'claim_undone'
   | 'transfer_offered'
   | 'transfer_withdrawn'
   | 'transfer_answered'
@@ -131,6 +133,7 @@ export type DirectTaken = { results: MessageResult[] } & Pick<Ingested, 'subscri
 type Answers = {
   provisioned: Outcome<Provisioned>;
   released: Outcome<DeviceIdentity>;
+  claim_undone: Outcome<DeviceIdentity & { formerOwnerId: number }>;
   transfer_offered: Outcome<null>;
   transfer_withdrawn: Outcome<null>;
   transfer_answered: Outcome<DeviceIdentity & { mustRenew: boolean }>;

@@ -61,14 +61,17 @@ export const activateAgain: Handler<'provisioned'> = (state, activation, decisio
   if (identity.isDisabled) return refused('disabled', { kind: 'device_disabled', deviceId });
   const judged = judgeActivation(state, activation, facts.reactivation, nowMs);
   if (!judged.isAllowed) {
-    return refused(judged.reason, { kind: 'reactivation_refused', deviceId, because: judged.reason });
+    const { reason } = judged;
+    if (reason === 'no_claim_code') return refused(reason, { kind: 'claim_code_required' });
+    return refused(reason, { kind: 'reactivation_refused', deviceId, because: reason });
   }
   const issued = { secretDigest, passwordDigest };
   const count = (next: DeviceState) =>
     countActivation(next, { status: 'activated', reason: judged.reason }, address, nowMs);
   if (claimantId !== undefined && identity.claimedAtMs === null) {
     const ended = endSession(state, decision);
-    const owner = { ownerId: claimantId, claimedAtMs: nowMs, name: defaultName, reactivation: facts.reactivation };
+    const when = { claimedAtMs: nowMs, tokenUsedAtMs: nowMs };
+    const owner = { ownerId: claimantId, ...when, name: defaultName, reactivation: facts.reactivation };
     const claimed = note(beginOwnershipPeriod(ended, owner, decision), 'claimed', address, nowMs);
     const isAwaitingLogin = settings.asksAtLogin;
     const marks = { shownTo: claimantId };
@@ -105,10 +108,11 @@ export function activateFirst(
   event: Activation & { deviceId: string; settings: DeviceSettings },
   nowMs: number,
 ): { state: DeviceState | 'unused'; result: Outcome<Provisioned> } {
-  const { deviceId, settings, facts, address, claimantId, wasActivated } = event;
+  const { deviceId, settings, facts, address, claimantId, lacksCode, wasActivated } = event;
   if (wasActivated) return { state: 'unused', result: refuse({ kind: 'device_not_activated', deviceId }) };
   if (facts.isDisabled) return { state: 'unused', result: refuse({ kind: 'device_disabled', deviceId }) };
-  const owner = claimantId === undefined ? {} : { ownerId: claimantId, claimedAtMs: nowMs };
+  if (lacksCode) return { state: 'unused', result: refuse({ kind: 'claim_code_required' }) };
+  const owner = claimantId === undefined ? {} : { ownerId: claimantId, claimedAtMs: nowMs, tokenUsedAtMs: nowMs };
   const credentials = firstCredentials(event, nowMs, { shownTo: claimantId });
   const made = newDevice({ deviceId, ...facts, ...owner }, settings, credentials, nowMs);
   const counted = countActivation(made, { status: 'activated', reason: 'first' }, address, nowMs);

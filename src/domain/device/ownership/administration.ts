@@ -1,6 +1,8 @@
 // What its owner changes of a device: its name, whether it is disabled, its messaging credentials, its owner (decision:
 // ownership). A claim is activation.ts. Each new owner begins an ownership period: the slices, and storage, forget the one before.
 import { accept, refuse, type Refusal } from '../../refusal.ts';
+import type { DeviceIdentity } from '../../topics.ts';
+import { dayMs } from '../../time.ts';
 import { endGuestLinks } from '../commands/guest-links.ts';
 import type { Decision } from '../core/effects.ts';
 import type { Handler } from '../core/events.ts';
@@ -18,6 +20,8 @@ import {
 } from './credentials.ts';
 import { note, openOffer, type IdentitySlice } from './ownership.ts';
 import { refuseUnless } from './sharing.ts';
+
+const undoClaimDays = 14;
 
 export const administer: Handler<'administered'> = (state, { actor, change }, decision) => {
   const refusal =
@@ -38,29 +42,53 @@ export const administer: Handler<'administered'> = (state, { actor, change }, de
 
 export const replaceCredentials: Handler<'credentials_replaced'> = (state, event, decision) => {
   const { actor, passwordDigest, address } = event;
-  const { credentials, settings, identity } = state;
+  const { credentials, settings } = state;
   const issued = { secretDigest: credentials.secretDigest, passwordDigest };
   const marks = { shownTo: actor.userId };
   const replaced = replacePasswords(credentials, issued, settings.asksAtLogin, decision.nowMs, marks);
   const marked = isActivated(credentials) ? state : markProjectionBehind(state, true);
   const next = revokeDirectSession({ ...marked, credentials: replaced }, decision);
   endRelaySessions(next, 'credentials_rotated', decision);
-  const { productKey, deviceId } = identity;
   return {
     state: note(next, 'credentials_replaced', address, decision.nowMs),
-    result: accept({ productKey, deviceId }),
+    result: accept(identityOf(state)),
   };
 };
 
 export const release: Handler<'released'> = (state, { defaultName }, decision) => {
-  const { productKey, deviceId, productOwnerId } = state.identity;
-  const ended = endSession(state, decision);
-  const owner = { ownerId: productOwnerId, claimedAtMs: null, name: defaultName };
-  const begun = beginOwnershipPeriod(ended, owner, decision);
-  const released = { ...begun, ownership: { ...begun.ownership, isReleased: true } };
+  const released = returnToMaker(state, defaultName, decision);
   // Without the address, which is the former owner's.
-  return { state: note(released, 'released', null, decision.nowMs), result: accept({ productKey, deviceId }) };
+  return { state: note(released, 'released', null, decision.nowMs), result: accept(identityOf(state)) };
 };
+
+/** A transfer does not hide a device from it, and does not give it more time. */
+export const undoClaim: Handler<'claim_undone'> = (state, { defaultName, address }, decision) => {
+  const { tokenUsedAtMs = null } = state.identity;
+  if (tokenUsedAtMs === null || decision.nowMs >= tokenUsedAtMs + undoClaimDays * dayMs) {
+    const problem = `was not claimed with a token in the last ${undoClaimDays} days`;
+    return { state, result: refuse({ kind: 'invalid_input', path: 'deviceId', problem }) };
+  }
+  const returned = returnToMaker(state, defaultName, decision);
+  const result = accept({ ...identityOf(state), formerOwnerId: state.identity.ownerId });
+  return { state: note(returned, 'claim_undone', address, decision.nowMs), result };
+};
+
+function returnToMaker(state: DeviceState, defaultName: string, decision: Decision): DeviceState {
+  const ended = endSession(state, decision);
+  const owner = { ownerId: state.identity.productOwnerId, claimedAtMs: null, tokenUsedAtMs: null, name: defaultName };
+  const begun = beginOwnershipPeriod(ended, owner, decision);
+  return { ...begun, ownership: { ...begun.ownership, isReleased: true } };
+}
+
+/** What its product's owner shares, renames or offers is theirs from then on: no serial number takes it from them. */
+export function claimForOwner(state: DeviceState, address: string | null, nowMs: number): DeviceState {
+  if (state.identity.claimedAtMs !== null) return state;
+  const identity = { ...state.identity, claimedAtMs: nowMs };
+  // As the owner has said for the whole product.
+  const isOpen = identity.reactivation === 'open';
+  const claimed = { ...state, identity, ownership: { ...state.ownership, isReleased: false, isOpen } };
+  return markOwnerChanged(note(claimed, 'claimed', address, nowMs));
+}
 
 export const offerTransfer: Handler<'transfer_offered'> = (state, { offer, address }, { nowMs }) => {
   if (offer.toUserId === state.identity.ownerId) {
@@ -130,6 +158,10 @@ export function beginOwnershipPeriod(
   for (const { commandId } of state.commands.loaded) effects.push({ kind: 'notify_waiting', commandId });
   const begun = forNewOwner(state, owner.ownerId);
   return markOwnerChanged({ ...begun, identity: { ...begun.identity, ...owner } });
+}
+
+function identityOf({ identity: { productKey, deviceId } }: DeviceState): DeviceIdentity {
+  return { productKey, deviceId };
 }
 
 function withoutOffer(state: DeviceState): DeviceState {

@@ -21,6 +21,8 @@ export type IdentitySlice = {
   ownerId: number;
   productOwnerId: number;
   claimedAtMs: number | null;
+  /** When a claim token claimed it. A transfer keeps it: the product's owner may undo the claim for a while. */
+  tokenUsedAtMs?: number | null;
   name: string;
   controlMode: string;
   offlineGraceSeconds: number;
@@ -121,16 +123,20 @@ const activations = hourlyCounts<ActivationFacts>('activations', 96, ({ status, 
 );
 export const activationsSlice = activations.slice;
 
-/** What came with an activation. `claimantId`: the user of its claim token. `address`: of its sender, or its network. */
+/**
+ * What came with an activation. `claimantId`: the user of its claim token. `lacksCode`: the device has a claim code, which that user
+ * has not shown. `address`: of its sender, or its network.
+ */
 export type ActivationProof = {
   claimantId: number | undefined;
+  lacksCode: boolean;
   isSecretRight: boolean;
   address: string | null;
 };
 
 export function judgeActivation(
   state: DeviceState,
-  { claimantId, isSecretRight, address }: ActivationProof,
+  { claimantId, lacksCode, isSecretRight, address }: ActivationProof,
   productPolicy: ReactivationPolicy | null,
   nowMs: number,
 ): { isAllowed: true; reason: ActivationReason } | { isAllowed: false; reason: ActivationRefusalReason } {
@@ -138,6 +144,7 @@ export function judgeActivation(
   const isClaimed = identity.claimedAtMs !== null;
   const isOwners = claimantId === identity.ownerId;
   if (isClaimed && claimantId !== undefined && !isOwners) return { isAllowed: false, reason: 'not_the_owner' };
+  if (!isClaimed && lacksCode) return { isAllowed: false, reason: 'no_claim_code' };
   if (!isClaimed && ownership.isReleased) return { isAllowed: true, reason: 'after_release' };
   const policy = reactivationOf(state, productPolicy);
   // Without a secret, after a transfer or a loss of the session, its owner has to let it in.
