@@ -75,6 +75,10 @@ export type Refusal =
   /** A registered serial that has not activated, or a device whose session was lost. */
   | { kind: 'device_not_activated'; deviceId: string }
   | { kind: 'claim_token_refused' }
+  /** Of a serial number that exists, or of none: the caller is not told. */
+  | { kind: 'claim_code_refused' }
+  /** The serial number has a claim code, which the maker of the claim token has not shown. */
+  | { kind: 'claim_code_required' }
   /** `wrong`: no link of this service. `revoked`: or never made, or made by somebody who may not share the device any more. */
   | { kind: 'guest_link_refused'; because: 'wrong' | 'revoked' | Exclude<GuestLinkState, 'open'> }
   | { kind: 'activation_refused'; productKey: string; policy: 'registered' | 'closed' }
@@ -170,6 +174,8 @@ const wireErrors = {
   sign_up_closed: { message: 'forbidden', detail: 'sign-up is closed' },
   confirmation_required: { message: 'confirmation_required' },
   claim_token_refused: { message: 'invalid_claim_token' },
+  claim_code_refused: { message: 'invalid_claim_code' },
+  claim_code_required: { message: 'claim_code_required' },
   activation_refused: { message: 'activation_not_allowed' },
   reactivation_refused: { message: 'reactivation_not_allowed' },
   product_disabled: { message: 'product_disabled' },

@@ -35,6 +35,8 @@ export const errorsTexts = {
       too_many_claim_tokens: 'Too many devices are being added at once. Wait a while.',
       invalid_product_key: 'There is no such product.',
       invalid_claim_token: 'The time for adding the device is over. Begin again.',
+      invalid_claim_code: 'Serial number and claim code do not fit.',
+      claim_code_required: 'The device can be added only with its claim code, which came with it.',
       invalid_client_id: 'The device said a wrong name of its own.',
       activation_not_allowed: 'The product does not take this device.',
       reactivation_not_allowed: 'The device may not be set up again. Its owner can allow it.',

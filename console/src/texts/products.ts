@@ -95,8 +95,10 @@ export const productsTexts = {
     results: {
       registered: 'registered',
       exists: 'was there already',
+      code_set: 'was there already, has its claim code now',
+      code_not_set: 'was there already, and keeps what it had: another claim code, or none',
       repeated: 'repeated in the list',
-      invalid: 'no serial number (1 to 64 printable characters)',
+      invalid: 'no serial number (1 to 64 printable characters), or no claim code (8 to 64)',
       too_many_devices: 'the product has as many devices as it may have',
     },
     notRegistered: 'Lines that were not registered',

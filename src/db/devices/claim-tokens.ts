@@ -2,10 +2,13 @@
 import { and, count, eq, gt, isNull, or, sql } from 'drizzle-orm';
 import type { Database } from '../client.ts';
 import { insertSelect } from '../insert.ts';
-import { claimTokens } from '../schema/devices.ts';
+import { claimTokens, devices } from '../schema/devices.ts';
+import { products } from '../schema/products.ts';
+import { hasLivingKey } from '../accounts/api-keys.ts';
 import { limitOf, type UserLimits } from '../accounts/user-limits.ts';
 
-type NewToken = Pick<typeof claimTokens.$inferSelect, 'hash' | 'userId' | 'createdAt' | 'expiresAt' | 'boundTo'>;
+type TokenRow = typeof claimTokens.$inferSelect;
+type NewToken = Partial<TokenRow> & Pick<TokenRow, 'hash' | 'userId' | 'createdAt' | 'expiresAt'>;
 
 /** False if the user has as many valid, unused tokens as allowed. */
 export async function insertClaimToken(database: Database, token: NewToken, limits: UserLimits<'claimTokensPerUser'>) {
@@ -19,15 +22,31 @@ export async function insertClaimToken(database: Database, token: NewToken, limi
   return inserted.meta.changes === 1;
 }
 
-export async function useClaimToken(database: Database, hash: string, usedBy: string, nowMs: number) {
-  const isFree = or(isNull(claimTokens.usedBy), eq(claimTokens.usedBy, usedBy));
-  const isMeant = or(isNull(claimTokens.boundTo), eq(claimTokens.boundTo, usedBy));
+export async function useClaimToken(
+  database: Database,
+  hash: string,
+  { device, productKey }: { device: string; productKey: string },
+  nowMs: number,
+) {
+  const { usedBy, boundTo, userId, hasShownCode } = claimTokens;
+  const isForDevice = [usedBy, boundTo].map((column) => or(isNull(column), eq(column, device)));
+  const isForProduct = or(isNull(claimTokens.productKey), eq(claimTokens.productKey, productKey));
+  const isStanding = and(gt(claimTokens.expiresAt, nowMs), hasLivingKey(claimTokens.madeByKey));
   const [used] = await database
     .update(claimTokens)
-    .set({ usedBy })
-    .where(and(eq(claimTokens.hash, hash), gt(claimTokens.expiresAt, nowMs), isFree, isMeant))
-    .returning({ userId: claimTokens.userId });
-  return used?.userId;
+    .set({ usedBy: device })
+    .where(and(eq(claimTokens.hash, hash), isStanding, ...isForDevice, isForProduct))
+    .returning({ userId, hasShownCode });
+  return used;
+}
+
+export async function findClaimCode(database: Database, productKey: string, deviceSN: string) {
+  return database
+    .select({ productId: devices.productId, digest: devices.claimCodeDigest })
+    .from(devices)
+    .innerJoin(products, eq(products.id, devices.productId))
+    .where(and(eq(products.productKey, productKey), eq(devices.deviceSN, deviceSN)))
+    .get();
 }
 
 export async function findClaimToken(database: Database, hash: string, nowMs: number) {

@@ -7,38 +7,42 @@ import { devices } from '../schema/devices.ts';
 import { productDeviceCounts, products } from '../schema/products.ts';
 import { limitOf, type UserLimits } from '../accounts/user-limits.ts';
 
-export type NewSerial = Pick<typeof devices.$inferSelect, 'deviceId' | 'deviceSN' | 'name'>;
+export type NewSerial = Pick<typeof devices.$inferSelect, 'deviceId' | 'deviceSN' | 'name' | 'claimCodeDigest'>;
 
-/** Registers new serials in their order, as far as the limit allows. One statement that counts and inserts. */
-export async function insertSerials(
+/**
+ * Registers new serials in their order, as far as the limit allows, and gives `others` their claim codes if they have not activated
+ * and have none. One statement that counts and inserts.
+ */
+export async function putSerials(
   db: Database,
   productId: number,
-  serials: readonly NewSerial[],
+  { missing, others }: Record<'missing' | 'others', readonly NewSerial[]>,
   nowMs: number,
   limits: UserLimits<'devicesPerProduct'>,
-): Promise<Set<string>> {
-  const rows = JSON.stringify(serials.map(({ deviceId, deviceSN, name }) => [deviceId, deviceSN, name]));
+): Promise<void> {
+  const serials = [...missing, ...others];
+  const rows = JSON.stringify(serials.map((row) => [row.deviceId, row.deviceSN, row.name, row.claimCodeDigest]));
   const all = sql`coalesce((select devices from ${productDeviceCounts} where product_id = ${productId}), 0)`;
-  const made = await db.all<{ device_sn: string }>(sql`
+  await db.run(sql`
       insert into ${devices}
         (device_id, product_id, device_sn, owner_id, project_id, name, firmware_version, chip_model, connection_status,
-         registered_at, created_at)
+         claim_code_digest, registered_at, created_at)
       select value ->> 0, ${products.id}, value ->> 1, ${products.ownerId}, ${products.projectId}, value ->> 2, '', '', 0,
-        ${nowMs}, ${nowMs}
+        value ->> 3, ${nowMs}, ${nowMs}
       from json_each(${rows}), ${products}
       where ${products.id} = ${productId} and ${products.deletedAt} is null
-        and ${all} + key < ${limitOf(products.ownerId, 'devicesPerProduct', limits)}
-      on conflict do nothing returning device_sn`);
-  return new Set(made.map((row) => row.device_sn));
+        and (key >= ${missing.length} or ${all} + key < ${limitOf(products.ownerId, 'devicesPerProduct', limits)})
+      on conflict (product_id, device_sn) do update set claim_code_digest = excluded.claim_code_digest
+        where claim_code_digest is null and activated_at is null`);
 }
 
 export async function findSerials(db: Database, productId: number, serials: readonly string[]) {
   const wanted = sql`(select value from json_each(${JSON.stringify(serials)}))`;
   const rows = await db
-    .select({ deviceSN: devices.deviceSN, deviceId: devices.deviceId })
+    .select({ deviceSN: devices.deviceSN, deviceId: devices.deviceId, claimCodeDigest: devices.claimCodeDigest })
     .from(devices)
     .where(and(eq(devices.productId, productId), inArray(devices.deviceSN, wanted)));
-  return new Map(rows.map(({ deviceSN, deviceId }) => [deviceSN, deviceId]));
+  return new Map(rows.map((row) => [row.deviceSN, row]));
 }
 
 export async function listSerials(db: Database, productId: number, page: PageRequest) {
@@ -46,9 +50,9 @@ export async function listSerials(db: Database, productId: number, page: PageReq
     .select({ total: productDeviceCounts.devices })
     .from(productDeviceCounts)
     .where(eq(productDeviceCounts.productId, productId));
-  const { deviceSN, deviceId, registeredAt, activatedAt, claimedAt, isDisabled } = devices;
+  const { deviceSN, deviceId, registeredAt, activatedAt, claimedAt, claimCodeDigest, isDisabled } = devices;
   const rows = db
-    .select({ deviceSN, deviceId, registeredAt, activatedAt, claimedAt, isDisabled })
+    .select({ deviceSN, deviceId, registeredAt, activatedAt, claimedAt, claimCodeDigest, isDisabled })
     .from(devices)
     .where(eq(devices.productId, productId))
     .orderBy(desc(devices.id));

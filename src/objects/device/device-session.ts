@@ -39,7 +39,7 @@ export type Provisioning = Omit<IdentitySlice, 'deviceId' | 'isDisabled' | 'reac
   secretDigest: string;
   passwordDigest: string;
   givenSecretDigest?: string | undefined;
-} & Partial<Pick<Activation, 'defaultName' | 'claimantId' | 'address' | 'wasActivated'>>;
+} & Partial<Pick<Activation, 'defaultName' | 'claimantId' | 'lacksCode' | 'address' | 'wasActivated'>>;
 
 export type LoginAttempt = {
   productKey: string;
@@ -77,7 +77,8 @@ export class DeviceSession extends DurableObject<Env> {
   /** A deleted device stays deleted. A device whose session was lost has to be restored before (`device_not_activated`). */
   async provision(provisioning: Provisioning): Promise<Outcome<Provisioned>> {
     const { secretDigest, passwordDigest, givenSecretDigest, ...more } = provisioning;
-    const { defaultName = more.name, claimantId, address = null, wasActivated = false, ...facts } = more;
+    const { defaultName = more.name, address = null, wasActivated = false, ...claimed } = more;
+    const { claimantId, lacksCode = false, ...facts } = claimed;
     const { present } = this.#device;
     const secretDigestBefore = typeof present === 'string' ? '' : present.credentials.secretDigest;
     return this.#device.decideAndWait({
@@ -85,7 +86,7 @@ export class DeviceSession extends DurableObject<Env> {
       deviceId: this.ctx.id.name ?? '',
       settings: this.#device.settings(),
       facts: { isDisabled: false, reactivation: null, ...facts },
-      ...{ secretDigest, passwordDigest, defaultName, claimantId, address, wasActivated },
+      ...{ secretDigest, passwordDigest, defaultName, claimantId, lacksCode, address, wasActivated },
       isSecretRight: givenSecretDigest !== undefined && isEqualDigest(secretDigestBefore, givenSecretDigest),
     });
   }

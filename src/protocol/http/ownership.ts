@@ -1,15 +1,22 @@
 // Requests and answers about whose a device is: claim tokens, release, transfer, pairing window. Shapes only.
 import { z } from '@hono/zod-openapi';
-import { anyProductKeySchema, deviceIdSchema, instantSchema, pageSchema } from './common.ts';
+import { anyProductKeySchema, deviceIdSchema, deviceSNSchema, instantSchema, pageSchema } from './common.ts';
 import { reactivationPolicies } from '../vocabulary.ts';
+import { claimCodeSchema } from './serials.ts';
 
 const emailSchema = z.email().max(254).openapi({ example: 'buyer@example.com' });
 
 export const claimTokenBodySchema = z
   .object({
     expiresIn: z.int().min(60).max(86_400).optional().openapi({ description: 'By default 900.', example: 900 }),
+    deviceSN: deviceSNSchema
+      .optional()
+      .openapi({ description: 'With `claimCode`: the token claims this device alone.' }),
+    claimCode: claimCodeSchema.optional(),
+    productKey: anyProductKeySchema.optional().openapi({ description: 'With `claimCode`.' }),
   })
   .openapi('ClaimTokenRequest');
+export type ClaimTokenBody = z.infer<typeof claimTokenBodySchema>;
 
 export const claimTokenSchema = z
   .object({

@@ -142,7 +142,12 @@ export const claimRoutes = createRouter().openapi(
       'nobody has claimed belongs to the user of the token from then on.',
     middleware: limitRate('ACTIVATION_LIMIT'),
     request: { params: claimParamSchema, body: jsonBody(schemas.activateBodySchema) },
-    responses: responsesOf(schemas.activationSchema, 'invalid_claim_token', ...activationRefusals),
+    responses: responsesOf(
+      schemas.activationSchema,
+      'invalid_claim_token',
+      'claim_code_required',
+      ...activationRefusals,
+    ),
   }),
   (c) => {
     const origin = { clientAddress: readClientAddress(c), claimToken: c.req.valid('param').token };

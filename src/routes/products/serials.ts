@@ -14,19 +14,30 @@ const route = routesAbout('Products');
 
 const refusals = [...callerErrors, 'not_found'] as const;
 
-/** Goes before the reading of bodies, which takes each for JSON. The first column of each line that is not empty. */
+/** Goes before the reading of bodies, which takes each for JSON. */
 export const readSerialsAsCsv = createMiddleware<AppEnv>(async (c, next) => {
   if (c.req.method === 'POST' && /^text\/csv\b/i.test(c.req.header('Content-Type') ?? '')) c.set('isCsv', true);
   await next();
 });
 
+const column = String.raw`\s*(?:"((?:[^"]|"")*)"|([^,;]*))`;
+const firstColumns = new RegExp(`^${column}\\s*(?:[,;]${column})?`);
+
+function readRow(line: string): { deviceSN: string; claimCode: string } {
+  const [, quoted, bare = '', quotedCode, bareCode = ''] = firstColumns.exec(line) ?? [];
+  const textOf = (inQuotes: string | undefined, plain: string) => (inQuotes?.replaceAll('""', '"') ?? plain).trim();
+  return { deviceSN: textOf(quoted, bare), claimCode: textOf(quotedCode, bareCode) };
+}
+
 const convertCsv = createMiddleware<AppEnv>(async (c, next) => {
   if (c.var.isCsv === true) {
     const lines = (await c.req.raw.text()).replace(/^\uFEFF/, '').split(/\r\n|\n|\r/);
-    const columns = lines.map((line) => /^\s*(?:"((?:[^"]|"")*)"|([^,;]*))/.exec(line));
-    const serials = columns
-      .map((column) => (column?.[1]?.replaceAll('""', '"') ?? column?.[2] ?? '').trim())
-      .filter((serial, index) => serial !== '' && !(index === 0 && serial.toLowerCase() === 'devicesn'));
+    const rows = lines.map(readRow).filter(({ deviceSN }) => deviceSN !== '');
+    const isHeading = rows[0]?.deviceSN.toLowerCase() === 'devicesn';
+    const hasCodes = isHeading && rows[0]?.claimCode.toLowerCase() === 'claimcode';
+    const serials = (isHeading ? rows.slice(1) : rows).map((row) =>
+      hasCodes && row.claimCode !== '' ? row : row.deviceSN,
+    );
     replaceBody(c, JSON.stringify({ serials }));
   }
   await next();
@@ -39,8 +50,9 @@ export const productSerialRoutes = createRouter()
     route('post', '/{productKey}/serials', {
       summary: 'Register serial numbers before their devices activate',
       description:
-        'As JSON, or as `text/csv` with one serial a line in the first column and an optional heading `deviceSN`. Up to 1 000 in ' +
-        'one request of at most 64 KiB, with a result for each. They are devices that are not activated (status 0).',
+        'As JSON, or as `text/csv` with one serial a line in the first column and an optional heading `deviceSN`. With the heading ' +
+        '`deviceSN,claimCode` the second column has claim codes. Up to 1 000 in one request of at most 64 KiB, with a result for ' +
+        'each. They are devices that are not activated (status 0). A serial with a claim code is claimed only with that code.',
       ...signedIn,
       middleware: [signedIn.middleware, convertCsv] as const,
       request: { params: productKeyParamSchema, body: jsonBody(schemas.serialsBodySchema) },
@@ -54,7 +66,7 @@ export const productSerialRoutes = createRouter()
   .openapi(
     route('get', '/{productKey}/serials', {
       summary: 'List the serial numbers of a product, newest first',
-      ...signedInFor('readProducts'),
+      ...signedIn,
       request: { params: productKeyParamSchema, query: pageQuerySchema },
       responses: responsesOf(schemas.serialPageSchema, ...refusals),
     }),

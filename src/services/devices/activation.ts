@@ -44,13 +44,18 @@ export async function activateDevice(
   const db = context.primary();
   for (let attempt = 0; attempt < maxAttempts; attempt++) {
     const product = await requireProduct(context, request.productKey);
-    const claimantId =
-      claimToken === undefined
-        ? undefined
-        : await readClaimToken(context, claimToken, `${product.id} ${request.deviceSN}`, clientAddress);
-    const record = await findDeviceBySerial(db, product.id, request.deviceSN);
+    const { productKey, deviceSN } = request;
+    const usedBy = { device: `${product.id} ${deviceSN}`, productKey };
+    const claim =
+      claimToken === undefined ? undefined : await readClaimToken(context, claimToken, usedBy, clientAddress);
+    const record = await findDeviceBySerial(db, product.id, deviceSN);
+    const hasCode = record !== undefined && record.claimCodeDigest !== null;
+    const lacksCode = claim !== undefined && claim.hasShownCode !== true && hasCode;
     refuseFirst(product, record);
-    const activation = { product, request, claimantId, address: clientAddress, startedAtMs };
+    // Of a device that has activated, its session decides.
+    if (lacksCode && record.activatedAt === null) throw new RefusedError({ kind: 'claim_code_required' });
+    const proof = { claimantId: claim?.userId, lacksCode };
+    const activation = { product, request, proof, address: clientAddress, startedAtMs };
     // Without an answer its product or its record was deleted meanwhile: start over with the present state.
     const answer =
       record === undefined ? await activateNew(context, activation) : await activateKnown(context, activation, record);
@@ -62,7 +67,7 @@ export async function activateDevice(
 type Activation = {
   product: ProductRow;
   request: ActivateBody;
-  claimantId: number | undefined;
+  proof: { claimantId: number | undefined; lacksCode: boolean };
   address: string;
   startedAtMs: number;
 };
@@ -85,7 +90,7 @@ async function activateKnown(context: ServiceContext, activation: Activation, re
 
 /** undefined if the device was deleted meanwhile. */
 async function issueCredentials(context: ServiceContext, activation: Activation, device: DeviceRow) {
-  const { product, request, claimantId, address, startedAtMs } = activation;
+  const { product, request, address, startedAtMs } = activation;
   const { env, config } = context;
   const db = context.primary();
   const deviceSecret = createSecret('sk_', 32);
@@ -97,7 +102,7 @@ async function issueCredentials(context: ServiceContext, activation: Activation,
   const { deviceSecret: shownSecret } = request;
   const givenSecretDigest = typeof shownSecret === 'string' ? await digestOf(shownSecret) : undefined;
   const defaultName = nameOf(product.name, device.deviceSN);
-  const proof = { givenSecretDigest, claimantId, address, defaultName };
+  const proof = { ...activation.proof, givenSecretDigest, address, defaultName };
   const provision = (wasActivated: boolean) =>
     callDevice(env, deviceId, 'provision', 'once', (session) =>
       session.provision({ ...factsOf(device, product), ...digests, ...proof, wasActivated }),

@@ -1,13 +1,14 @@
 // Claim tokens: a part of the service address that a phone gives a device, which makes the token's user the owner of what
-// activates with it (decision: ownership). Whether a device may be claimed, its session decides.
-import { createId, digestOf } from '../../crypto/secrets.ts';
-import { findClaimToken, insertClaimToken, useClaimToken } from '../../db/devices/claim-tokens.ts';
+// activates with it (decision: ownership). Whether a device may be claimed, its session decides; here a claim code is compared.
+import { createId, digestOf, isEqualDigest } from '../../crypto/secrets.ts';
+import { findClaimCode, findClaimToken, insertClaimToken, useClaimToken } from '../../db/devices/claim-tokens.ts';
 import { findDeviceBySerial } from '../../db/devices/devices.ts';
 import { requireRightOfKey, type Actor } from '../../domain/access.ts';
 import { BlockedAddresses } from '../../domain/newest.ts';
 import { limitReached, RefusedError } from '../../domain/refusal.ts';
 import type { ServiceContext } from '../../context.ts';
-import { isWithinShield } from '../../pacing/rate-limits.ts';
+import type { ClaimTokenBody } from '../../protocol/http/ownership.ts';
+import { holdToShield, isWithinShield } from '../../pacing/rate-limits.ts';
 import { toIso } from '../../domain/time.ts';
 
 const tokenLength = 20;
@@ -16,24 +17,63 @@ const shield = 'CLAIM_FAILURE_LIMIT';
 
 const blocked = new BlockedAddresses();
 
-/** @param boundTo `<product id> <serial>`: claims this device alone */
+/** `boundTo`: `<product id> <serial>`, the one device that it claims. `hasShownCode`: the code of that device was right. */
+type Bound = { boundTo?: string; hasShownCode?: boolean };
+
 export async function createClaimToken(
   context: ServiceContext,
   actor: Actor,
   base: string,
   expiresInSeconds: number,
-  boundTo: string | null = null,
+  bound: Bound = {},
 ) {
   requireRightOfKey(actor, 'claimDevices', undefined);
   const { limits } = context.config;
   const token = createId('', tokenLength);
   const createdAt = Date.now();
   const expiresAt = createdAt + expiresInSeconds * 1000;
-  const row = { hash: await digestOf(token), userId: actor.userId, createdAt, expiresAt, boundTo };
-  if (!(await insertClaimToken(context.primary(), row, limits))) {
+  const { userId, productKey, keyId: madeByKey } = actor;
+  const row = { hash: await digestOf(token), userId, createdAt, expiresAt, productKey, madeByKey };
+  if (!(await insertClaimToken(context.primary(), { ...row, ...bound }, limits))) {
     throw limitReached('claimTokensPerUser', limits.claimTokensPerUser);
   }
   return { token, apiUrl: `${base}/t/${token}`, expiresAt: toIso(expiresAt) };
+}
+
+/** @throws RefusedError claim_code_refused for a wrong code and for an unknown serial number */
+export async function requestClaimToken(
+  context: ServiceContext,
+  actor: Actor,
+  { expiresIn = 900, deviceSN = '', claimCode = '', productKey = '' }: ClaimTokenBody,
+  { base, clientAddress }: { base: string; clientAddress: string },
+) {
+  const code = { deviceSN, claimCode, productKey };
+  const isWithCode = deviceSN + claimCode + productKey !== '';
+  const bound = isWithCode ? await findByCode(context, actor, code, clientAddress) : {};
+  return createClaimToken(context, actor, base, expiresIn, bound);
+}
+
+async function findByCode(
+  context: ServiceContext,
+  actor: Actor,
+  { deviceSN, claimCode, productKey }: Record<'deviceSN' | 'claimCode' | 'productKey', string>,
+  clientAddress: string,
+): Promise<Bound> {
+  requireRightOfKey(actor, 'claimDevices', productKey);
+  refuseBlocked(clientAddress);
+  await holdToShield(context, shield, `code ${productKey} ${deviceSN}`);
+  const found = await findClaimCode(context.primary(), productKey, deviceSN);
+  const digest = await digestOfClaimCode(productKey, deviceSN, claimCode);
+  if (found !== undefined && isEqualDigest(found.digest ?? '', digest)) {
+    return { boundTo: `${found.productId} ${deviceSN}`, hasShownCode: true };
+  }
+  await countFailure(context, clientAddress);
+  throw new RefusedError({ kind: 'claim_code_refused' });
+}
+
+/** With its serial number: equal codes of two devices have different digests. */
+export function digestOfClaimCode(productKey: string, deviceSN: string, claimCode: string): Promise<string> {
+  return digestOf(`claim code\n${productKey}\n${deviceSN}\n${claimCode}`);
 }
 
 export async function describeClaimToken(context: ServiceContext, actor: Actor, token: string) {
@@ -48,14 +88,27 @@ export async function describeClaimToken(context: ServiceContext, actor: Actor, 
   return { deviceId: isHere ? device.deviceId : null, expiresAt: toIso(row.expiresAt) };
 }
 
-/** From then on the token works for `usedBy` alone, until it expires: an answer may be lost. */
-export async function readClaimToken(context: ServiceContext, token: string, usedBy: string, clientAddress: string) {
-  const retryAfterSeconds = blocked.secondsLeft(clientAddress);
-  if (retryAfterSeconds > 0) throw new RefusedError({ kind: 'rate_limited', limit: shield, retryAfterSeconds });
-  const userId = tokenPattern.test(token)
+/** From then on the token works for this device alone, until it expires: an answer may be lost. */
+export async function readClaimToken(
+  context: ServiceContext,
+  token: string,
+  usedBy: { device: string; productKey: string },
+  clientAddress: string,
+) {
+  refuseBlocked(clientAddress);
+  const used = tokenPattern.test(token)
     ? await useClaimToken(context.primary(), await digestOf(token), usedBy, Date.now())
     : undefined;
-  if (userId !== undefined) return userId;
-  if (!(await isWithinShield(context, shield, clientAddress))) blocked.block(clientAddress);
+  if (used !== undefined) return used;
+  await countFailure(context, clientAddress);
   throw new RefusedError({ kind: 'claim_token_refused' });
+}
+
+function refuseBlocked(clientAddress: string): void {
+  const retryAfterSeconds = blocked.secondsLeft(clientAddress);
+  if (retryAfterSeconds > 0) throw new RefusedError({ kind: 'rate_limited', limit: shield, retryAfterSeconds });
+}
+
+async function countFailure(context: ServiceContext, clientAddress: string): Promise<void> {
+  if (!(await isWithinShield(context, shield, clientAddress))) blocked.block(clientAddress);
 }

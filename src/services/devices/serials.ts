@@ -1,17 +1,18 @@
-// Serial numbers that a maker registers before their devices activate (decision: activation), and the list of all serials of a
-// product.
+// Serial numbers that a maker registers before their devices activate (decision: activation), with their claim codes; and the list
+// of all serials of a product.
+import type { z } from '@hono/zod-openapi';
 import { createId } from '../../crypto/secrets.ts';
-import { deleteSerial, findSerials, insertSerials, listSerials } from '../../db/devices/serials.ts';
+import { deleteSerial, findSerials, listSerials, putSerials, type NewSerial } from '../../db/devices/serials.ts';
 import type { Actor } from '../../domain/access.ts';
 import { nameOf } from '../../domain/names.ts';
 import { offsetOf, pagedDevices, type PageRequest } from '../../domain/pagination.ts';
 import { limitReached, RefusedError } from '../../domain/refusal.ts';
-import { isDeviceSN } from '../../domain/topics.ts';
 import type { ServiceContext } from '../../context.ts';
+import type { ProductRow } from '../../db/products/products.ts';
+import { serialEntrySchema, type SerialResult } from '../../protocol/http/serials.ts';
 import { findOwnProduct } from '../products/products.ts';
 import { toIso } from '../../domain/time.ts';
-
-export type SerialResult = 'registered' | 'exists' | 'repeated' | 'invalid' | 'too_many_devices';
+import { digestOfClaimCode } from './claim-tokens.ts';
 
 const maxSerials = 1_000;
 const serialsAtOnce = 50;
@@ -31,57 +32,82 @@ export async function registerSerials(
       problem: `must have at most ${maxSerials} items`,
     });
   }
-  const wanted = [...new Set(serials.filter(isDeviceSN))];
-  const { deviceIds, made } = await registerInSteps(context, product, wanted);
-  const seen = new Set<string>();
-  const list = serials.map((serial, index) => {
+  const wanted = new Map<string, Entry>();
+  const lines = serials.map((entry, index) => {
     const line = index + 1;
-    if (!isDeviceSN(serial)) return { line, deviceSN: null, deviceId: null, result: 'invalid' as SerialResult };
-    const deviceId = deviceIds.get(serial) ?? null;
-    const result = seen.has(serial) ? 'repeated' : resultOf(made.has(serial), deviceId);
-    seen.add(serial);
-    return { line, deviceSN: serial, deviceId, result };
+    const { data } = serialEntrySchema.safeParse(typeof entry === 'string' ? { deviceSN: entry } : entry);
+    if (data === undefined) return { line, deviceSN: null, problem: 'invalid' as const };
+    const { deviceSN } = data;
+    const problem = wanted.has(deviceSN) ? ('repeated' as const) : undefined;
+    if (problem === undefined) wanted.set(deviceSN, data);
+    return { line, deviceSN, problem };
   });
-  return { registered: made.size, list };
+  const registered = await registerInSteps(context, product, [...wanted.values()]);
+  const list = lines.map(({ line, deviceSN, problem }) => {
+    const { deviceId = null, result = 'too_many_devices' } = registered.get(deviceSN ?? '') ?? {};
+    return { line, deviceSN, deviceId, result: problem ?? result };
+  });
+  return { registered: list.filter(({ result }) => result === 'registered').length, list };
 }
 
+type Entry = z.infer<typeof serialEntrySchema>;
+
+/** Without those that would be too many. */
 async function registerInSteps(
   context: ServiceContext,
-  product: { id: number; name: string },
-  wanted: readonly string[],
+  { id, name, productKey }: ProductRow,
+  wanted: readonly Entry[],
 ) {
   const db = context.primary();
-  const deviceIds = new Map<string, string>();
-  const made = new Set<string>();
+  const registered = new Map<string, { deviceId: string; result: SerialResult }>();
+  const rowOf = async ({ deviceSN, claimCode }: Entry) => ({
+    deviceId: createId('dev_', 8),
+    deviceSN,
+    name: nameOf(name, deviceSN),
+    claimCodeDigest: claimCode === undefined ? null : await digestOfClaimCode(productKey, deviceSN, claimCode),
+  });
   for (let at = 0; at < wanted.length; at += serialsAtOnce) {
-    const some = wanted.slice(at, at + serialsAtOnce);
-    const before = await findSerials(db, product.id, some);
-    const missing = some.filter((deviceSN) => !before.has(deviceSN));
-    const rows = missing.map((deviceSN) => {
-      return { deviceId: createId('dev_', 8), deviceSN, name: nameOf(product.name, deviceSN) };
-    });
-    const inserted = await insertSerials(db, product.id, rows, Date.now(), context.config.limits);
-    for (const deviceSN of inserted) made.add(deviceSN);
-    for (const [deviceSN, deviceId] of [...before, ...(await findSerials(db, product.id, missing))]) {
-      deviceIds.set(deviceSN, deviceId);
+    const rows = await Promise.all(wanted.slice(at, at + serialsAtOnce).map(rowOf));
+    const serials = rows.map(({ deviceSN }) => deviceSN);
+    const before = await findSerials(db, id, serials);
+    const missing = rows.filter(({ deviceSN }) => !before.has(deviceSN));
+    const others = rows.filter((row) => row.claimCodeDigest !== null && before.has(row.deviceSN));
+    await putSerials(db, id, { missing, others }, Date.now(), context.config.limits);
+    const present = await findSerials(db, id, serials);
+    for (const row of rows) {
+      const found = present.get(row.deviceSN);
+      if (found === undefined) continue;
+      const result = resultOf(row, before.get(row.deviceSN)?.claimCodeDigest, found);
+      registered.set(row.deviceSN, { deviceId: found.deviceId, result });
     }
   }
-  return { deviceIds, made };
+  return registered;
+}
+
+type Stored = Pick<NewSerial, 'deviceId' | 'claimCodeDigest'>;
+
+function resultOf({ deviceId, claimCodeDigest: code }: Stored, before: string | null | undefined, found: Stored) {
+  if (found.deviceId === deviceId) return 'registered';
+  if (code === null || code === before) return 'exists';
+  return code === found.claimCodeDigest ? 'code_set' : 'code_not_set';
 }
 
 export async function pageSerials(context: ServiceContext, actor: Actor, productKey: string, page: PageRequest) {
   const db = context.primary();
-  const product = await findOwnProduct(db, actor, productKey, 'readProducts');
+  const product = await findOwnProduct(db, actor, productKey, 'manageProducts');
   if (offsetOf(page) >= pagedDevices) throw limitReached('pagedDevices', pagedDevices);
   const { total, rows } = await listSerials(db, product.id, page);
-  const list = rows.map(({ deviceSN, deviceId, registeredAt, activatedAt, claimedAt, isDisabled }) => ({
-    deviceSN,
-    deviceId,
-    registeredAt: toIso(registeredAt),
-    activatedAt: toIso(activatedAt),
-    isClaimed: claimedAt !== null,
-    isDisabled,
-  }));
+  const list = rows.map(
+    ({ deviceSN, deviceId, registeredAt, activatedAt, claimedAt, claimCodeDigest, isDisabled }) => ({
+      deviceSN,
+      deviceId,
+      registeredAt: toIso(registeredAt),
+      activatedAt: toIso(activatedAt),
+      isClaimed: claimedAt !== null,
+      hasClaimCode: claimCodeDigest !== null,
+      isDisabled,
+    }),
+  );
   return { list, total, ...page };
 }
 
@@ -93,9 +119,4 @@ export async function removeSerial(context: ServiceContext, actor: Actor, produc
     throw new RefusedError({ kind: 'not_found', what: 'serial', id: deviceSN });
   }
   throw new RefusedError({ kind: 'invalid_input', path: 'deviceSN', problem: 'has activated: delete the device' });
-}
-
-function resultOf(isMade: boolean, deviceId: string | null): SerialResult {
-  if (isMade) return 'registered';
-  return deviceId === null ? 'too_many_devices' : 'exists';
 }

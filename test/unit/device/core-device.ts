@@ -35,6 +35,7 @@ const limits = readLimits('');
 export function proofOf(passwordDigest: string) {
   const nothing = {
     claimantId: undefined,
+    lacksCode: false,
     isSecretRight: false,
     address: '192.0.2.7',
     wasActivated: false,

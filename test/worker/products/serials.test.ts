@@ -128,7 +128,7 @@ describe('a registered serial', () => {
       status: 200,
       data: {
         deviceId,
-        deviceName: 'Switch SN-1',
+        deviceName: 'Switch -1',
         online: false,
         position: null,
         status: 'inactive',
