@@ -108,7 +108,9 @@ describe('DELETE /users/api-keys/:keyId', () => {
       (await call<{ token: string }>('POST', '/devices/claim-tokens', credentials)).data.token;
     const invitations = [await invite(guest, { key }), await invite(other, { token: user.token })] as const;
     const tokenOfKey = await claim({ key });
-    await env.DB.prepare('update claim_tokens set made_by_key = ? where user_id = ?').bind(key.keyId, user.userId).run();
+    await env.DB.prepare('update claim_tokens set made_by_key = ? where user_id = ?')
+      .bind(key.keyId, user.userId)
+      .run();
     const ownToken = await claim({ token: user.token });
     expect(await deleteKey(key.keyId)).toMatchObject({ status: 200 });
     const acceptAs = ({ token }: TestUser, id: string) => call('POST', `/invitations/${id}/accept`, { token });
