@@ -1,9 +1,16 @@
-// How many connections may be open, and how many of them that the Worker has not answered yet: in all and by address.
-// Counts and closes; knows nothing of sockets.
+// How many connections may be open, and how many of them that the Worker has not answered yet: in all and by address (an IPv6
+// address by its /64). Counts and closes; knows nothing of sockets.
 import { networkOf } from '../../src/domain/client-network.ts';
 
-export type AdmissionLimits = { connections: number; unauthenticated: number; unauthenticatedPerAddress: number };
-export type Overrun = 'connections' | 'unauthenticated_per_address';
+export type AdmissionLimits = Record<
+  'connections' | 'connectionsPerAddress' | 'unauthenticated' | 'unauthenticatedPerAddress',
+  number
+>;
+export type Overrun = 'connections' | 'connections_per_address' | 'unauthenticated_per_address';
+
+/** A share of all places is kept for addresses with few connections: addresses with many cannot fill the gateway. */
+const keptShare = 0.1;
+const fewConnections = 10;
 
 export type Place = {
   /** The Worker has answered: the connection counts no longer as unauthenticated. */
@@ -17,7 +24,7 @@ export class Admission {
   readonly #limits: AdmissionLimits;
   /** Their closing, in the order of their opening, which tells the oldest one. */
   readonly #unauthenticated = new Map<Place, () => void>();
-  readonly #byNetwork = new Map<string, number>();
+  readonly #byNetwork = new Map<string, { open: number; unauthenticated: number }>();
 
   constructor(limits: AdmissionLimits) {
     this.#limits = limits;
@@ -32,11 +39,13 @@ export class Admission {
    * `displace` of the oldest is called, so that many addresses with mute connections keep no device out.
    */
   enter(address: string, displace: () => void): Place | Overrun {
-    const { connections, unauthenticated, unauthenticatedPerAddress } = this.#limits;
+    const { connections, connectionsPerAddress, unauthenticated, unauthenticatedPerAddress } = this.#limits;
     const network = networkOf(address);
-    const sameNetwork = this.#byNetwork.get(network) ?? 0;
-    if (this.openCount >= connections) return 'connections';
-    if (sameNetwork >= unauthenticatedPerAddress) return 'unauthenticated_per_address';
+    const counts = this.#byNetwork.get(network) ?? { open: 0, unauthenticated: 0 };
+    const kept = counts.open < fewConnections ? 0 : Math.floor(connections * keptShare);
+    if (this.openCount >= connections - kept) return 'connections';
+    if (counts.open >= connectionsPerAddress) return 'connections_per_address';
+    if (counts.unauthenticated >= unauthenticatedPerAddress) return 'unauthenticated_per_address';
     if (this.#unauthenticated.size >= unauthenticated) {
       const [[oldest, displaceOldest] = []] = this.#unauthenticated;
       oldest?.authenticate();
@@ -45,20 +54,22 @@ export class Admission {
 
     let isOpen = true;
     const authenticate = (): void => {
-      if (!this.#unauthenticated.delete(place)) return;
-      const left = (this.#byNetwork.get(network) ?? 0) - 1;
-      if (left > 0) this.#byNetwork.set(network, left);
-      else this.#byNetwork.delete(network);
+      if (this.#unauthenticated.delete(place)) counts.unauthenticated -= 1;
     };
     const leave = (): void => {
       authenticate();
-      if (isOpen) this.openCount -= 1;
+      if (!isOpen) return;
       isOpen = false;
+      this.openCount -= 1;
+      counts.open -= 1;
+      if (counts.open === 0) this.#byNetwork.delete(network);
     };
     const place: Place = { authenticate, leave };
     this.openCount += 1;
     this.#unauthenticated.set(place, displace);
-    this.#byNetwork.set(network, sameNetwork + 1);
+    counts.open += 1;
+    counts.unauthenticated += 1;
+    this.#byNetwork.set(network, counts);
     return place;
   }
 }

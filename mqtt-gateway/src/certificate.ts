@@ -1,6 +1,6 @@
 // The certificate of the TLS listener: read from its files, and read again when their contents change. Files that do not
 // fit together are logged, and the certificate before them stays in use.
-import { X509Certificate } from 'node:crypto';
+import { constants, X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { createSecureContext, type SecureContext } from 'node:tls';
 import { describeError, type Log } from '../../node-service/log.ts';
@@ -16,7 +16,8 @@ export function readCertificate(files: CertificateFiles): Certificate {
   const key = readPem('TLS_KEY_FILE', files.keyFile);
   try {
     const { validTo } = new X509Certificate(cert);
-    const context = createSecureContext({ cert, key });
+    // A bare TLSSocket limits no renegotiation: a client could ask for one handshake after the other.
+    const context = createSecureContext({ cert, key, secureOptions: constants.SSL_OP_NO_RENEGOTIATION });
     return { context, expiresAtMs: Date.parse(validTo), contents: cert + key };
   } catch (error) {
     throw new Error(`TLS_CERT_FILE and TLS_KEY_FILE cannot be used together: ${describeError(error)}`, {

@@ -37,6 +37,7 @@ const environmentSchema = z.object({
   TLS_CERT_FILE: z.string().optional(),
   TLS_KEY_FILE: z.string().optional(),
   MAX_CONNECTIONS: wholeNumber(1, 1_000_000).default(10_000),
+  MAX_CONNECTIONS_PER_ADDRESS: wholeNumber(1, 1_000_000).default(1_000),
   MAX_UNAUTHENTICATED: wholeNumber(1, 1_000_000).default(1_000),
   MAX_UNAUTHENTICATED_PER_ADDRESS: wholeNumber(1, 1_000_000).default(100),
   DRAIN_SECONDS: wholeNumber(0, 300).default(5),
@@ -69,6 +70,7 @@ function toConfig(env: z.infer<typeof environmentSchema>) {
     tls: port === null || certFile === undefined || keyFile === undefined ? null : { port, certFile, keyFile },
     limits: {
       connections: env.MAX_CONNECTIONS,
+      connectionsPerAddress: env.MAX_CONNECTIONS_PER_ADDRESS,
       unauthenticated: env.MAX_UNAUTHENTICATED,
       unauthenticatedPerAddress: env.MAX_UNAUTHENTICATED_PER_ADDRESS,
       ...fixedLimits,

@@ -1,6 +1,6 @@
 // A TCP or TLS client that sends what it is told and keeps what it receives. Asserts nothing.
 import { connect, type Socket } from 'node:net';
-import { connect as connectTls } from 'node:tls';
+import { connect as connectTls, type ConnectionOptions } from 'node:tls';
 import { generate } from 'mqtt-packet';
 import { Changes } from '../changes.ts';
 
@@ -45,7 +45,7 @@ export class TcpClient {
     return client.#opened('connect');
   }
 
-  static async openTls(port: number, options: { ca: Buffer; servername: string }): Promise<TcpClient> {
+  static async openTls(port: number, options: ConnectionOptions): Promise<TcpClient> {
     const client = new TcpClient(connectTls({ port, host: '127.0.0.1', ...options }));
     return client.#opened('secureConnect');
   }

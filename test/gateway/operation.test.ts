@@ -1,6 +1,7 @@
 // What an operator sees of the gateway: its configuration, limits, certificates, health and metrics, and how it leaves.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { TLSSocket } from 'node:tls';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { readConfig } from '../../mqtt-gateway/src/config.ts';
 import { type Certificates, makeCertificates } from '../../rig/certificates.ts';
@@ -78,10 +79,21 @@ describe('configuration', () => {
     [{ MQTT_TLS_PORT: '8883' }, 'TLS_CERT_FILE is missing'],
     [{ TLS_CERT_FILE: '/nowhere/cert.pem', TLS_KEY_FILE: '/nowhere/key.pem' }, 'TLS_CERT_FILE cannot be read (ENOENT)'],
     [{ WORKER_URL: 'https://user:hidden@api.test' }, 'must not hold a user name'],
+    [{ WORKER_URL: 'http://api.test' }, 'WORKER_URL must be https:// or mqtts://'],
+    [{ WORKER_URL: 'http://127.0.0.1.api.test' }, 'WORKER_URL must be https:// or mqtts://'],
     [{ GATEWAY_SECRET_FILE: '/nowhere/secret' }, 'both set'],
   ])('%o is refused: %s', (settings, problem) => {
     const config = readConfig({ ...complete, ...settings });
     expect('problems' in config ? config.problems.join('\n') : config).toContain(problem);
+  });
+
+  test('the secret goes without TLS to this machine alone, or with ALLOW_PLAINTEXT=1', () => {
+    for (const [url, more] of [
+      ['http://localhost:8787', {}],
+      ['http://[::1]:8787', {}],
+      ['http://api.test', { ALLOW_PLAINTEXT: '1' }],
+    ] as const)
+      expect(readConfig({ ...complete, WORKER_URL: url, ...more })).toMatchObject({ worker: { url } });
   });
 
   test('a complete one is read with its defaults, a secret also from a file', () => {
@@ -94,6 +106,7 @@ describe('configuration', () => {
       tls: null,
       limits: {
         connections: 10_000,
+        connectionsPerAddress: 1_000,
         unauthenticated: 1_000,
         unauthenticatedPerAddress: 100,
         handshakeMs: 10_000,
@@ -125,6 +138,17 @@ describe('limits', () => {
     await eventually('room', async () => (await full.metric('gateway_connections')) === 1);
     const next = await openClient(full, true);
     await next.until('the answer', () => next.receivedBytes > 0);
+  });
+
+  test('MAX_CONNECTIONS_PER_ADDRESS: no address has more, though the Worker answered the others', async () => {
+    answerAll();
+    const guarded = await startGateway({ MAX_CONNECTIONS_PER_ADDRESS: '2' });
+    for (let index = 0; index < 2; index += 1) {
+      const client = await openClient(guarded, true);
+      await client.until('the answer', () => client.receivedBytes > 0);
+    }
+    await (await openClient(guarded, true)).untilClosed();
+    expect((await guarded.ask('/metrics')).text).toContain('{limit="connections_per_address"} 1');
   });
 
   test('MAX_UNAUTHENTICATED_PER_ADDRESS: mute connections count, those that the Worker has answered do not', async () => {
@@ -228,8 +252,8 @@ describe('TLS', () => {
     writeFileSync(files.TLS_CERT_FILE, readFileSync(serverCert));
   }
 
-  async function openTls({ ca }: Pick<Certificates, 'ca'>): Promise<TcpClient> {
-    const client = await TcpClient.openTls(tlsPort, { ca: readFileSync(ca), servername });
+  async function openTls({ ca }: Pick<Certificates, 'ca'>, maxVersion?: 'TLSv1.2'): Promise<TcpClient> {
+    const client = await TcpClient.openTls(tlsPort, { ca: readFileSync(ca), servername, maxVersion });
     clients.push(client);
     return client;
   }
@@ -248,6 +272,16 @@ describe('TLS', () => {
     side.socket.close(1000);
     await client.untilClosed();
     expect(client.receivedBytes).toBe(500_000);
+  });
+
+  test('lets no client ask for a second handshake on its connection', async () => {
+    await startWithTls();
+    const socket = (await openTls(certificates, 'TLSv1.2')).socket as TLSSocket;
+    const ended = new Promise<Error | null>((resolve) => {
+      socket.renegotiate({}, resolve);
+      socket.once('error', resolve);
+    });
+    expect(await ended).toMatchObject({ message: expect.stringMatching(/no.renegotiation/i) as string });
   });
 
   test('new files are used for new connections, open ones stay, and files that do not fit change nothing', async () => {
