@@ -8,15 +8,16 @@ export function fullBucket({ burst }: Rate, nowMs: number): Bucket {
   return { tokens: burst, atMs: nowMs };
 }
 
-export function takeToken(bucket: Bucket, rate: Rate, nowMs: number): boolean {
-  return takeInAdvance(bucket, rate, 0, nowMs) !== undefined;
+export function takeToken(bucket: Bucket, rate: Rate, nowMs: number, cost = 1): boolean {
+  return takeInAdvance(bucket, rate, 0, nowMs, cost) !== undefined;
 }
 
-export function takeInAdvance(bucket: Bucket, rate: Rate, maxWaitMs: number, nowMs: number): number | undefined {
+/** @param cost in tokens: those beyond the first may be owed, and delay what comes next */
+export function takeInAdvance(bucket: Bucket, rate: Rate, maxWaitMs: number, nowMs: number, cost = 1) {
   refill(bucket, rate, nowMs);
   const waitMs = waitForTokenMs(bucket, rate, nowMs);
   if (waitMs > maxWaitMs) return undefined;
-  bucket.tokens -= 1;
+  bucket.tokens -= cost;
   return waitMs;
 }
 
@@ -62,12 +63,12 @@ export class Buckets {
     this.#maxKept = maxKept;
   }
 
-  take(name: string, nowMs: number): boolean {
-    return takeToken(this.#bucketOf(name, nowMs), this.#rate, nowMs);
+  take(name: string, nowMs: number, cost = 1): boolean {
+    return takeToken(this.#bucketOf(name, nowMs), this.#rate, nowMs, cost);
   }
 
-  takeInAdvance(name: string, maxWaitMs: number, nowMs: number): number | undefined {
-    return takeInAdvance(this.#bucketOf(name, nowMs), this.#rate, maxWaitMs, nowMs);
+  takeInAdvance(name: string, maxWaitMs: number, nowMs: number, cost = 1): number | undefined {
+    return takeInAdvance(this.#bucketOf(name, nowMs), this.#rate, maxWaitMs, nowMs, cost);
   }
 
   #bucketOf(name: string, nowMs: number): Bucket {

@@ -117,6 +117,23 @@ it('closes a socket that sends without end, keeps its address out, and answers t
   await expect(openFrom(address)).rejects.toThrow('429');
 });
 
+it('shuts out for a minute an address that sends a giant frame before any login, and not one that sends a large one', async () => {
+  const [large, giant] = [newAddress(), newAddress()];
+  const before = workerdMebibytes();
+  const tooLarge = { code: 1009, reason: 'frame larger than 16 KiB' };
+  const sendFrom = async (address: string, frame: string) => {
+    const client = await openFrom(address);
+    client.send(frame);
+    expect(await client.untilClosed()).toEqual(tooLarge);
+  };
+  await sendFrom(large, 'ä'.repeat(9_000));
+  await sendFrom(large, 'x'.repeat(17_000));
+  await sendFrom(giant, 'x'.repeat(30 * 2 ** 20));
+  await (await openFrom(large)).ask('{"action": "ping"}');
+  await expect(openFrom(giant)).rejects.toThrow('429');
+  expect(workerdMebibytes() - before).toBeLessThan(120);
+});
+
 it('answers too_many_requests when many sockets of one user send at once, and other users as ever', async () => {
   const address = newAddress();
   const clients = await Promise.all(Array.from({ length: 12 }, () => openFrom(address)));

@@ -97,7 +97,7 @@ export class FrameRates<Socket extends object> {
     return takeToken(bucket, this.#limits.ofSocket, nowMs);
   }
 
-  mayBeSentBy({ who, address }: RelayClient, nowMs: number): boolean {
-    return this.#clients.take(who === null ? `address ${address}` : identityKey(who), nowMs);
+  mayBeSentBy({ who, address }: RelayClient, nowMs: number, cost = 1): boolean {
+    return this.#clients.take(who === null ? `address ${address}` : identityKey(who), nowMs, cost);
   }
 }

@@ -92,12 +92,13 @@ export class RelayGateway extends DurableObject<Env> {
   override async webSocketMessage(socket: WebSocket, data: string | ArrayBuffer): Promise<void> {
     const client = this.#shard.clientOf(socket);
     if (client === undefined) return;
-    if (client.who === null && isMqttConnect(data)) {
-      this.#shard.end(socket, 1003, 'MQTT is at /mqtt/{deviceId}');
+    const size = sizeOf(data);
+    if (size > maxRelayFrameBytes) {
+      this.#shard.refuseFrame(socket, client, size);
       return;
     }
-    if (new Blob([data]).size > maxRelayFrameBytes) {
-      this.#shard.end(socket, 1009, 'frame larger than 16 KiB');
+    if (client.who === null && isMqttConnect(data)) {
+      this.#shard.end(socket, 1003, 'MQTT is at /mqtt/{deviceId}');
       return;
     }
     // A pong is not counted as a frame: this side asked for it.
@@ -156,6 +157,14 @@ export class RelayGateway extends DurableObject<Env> {
     const revoked = await readRevokedUsers(this.env);
     this.#endUsers('account disabled', ({ userId }) => revoked.has(userId));
   }
+}
+
+/** Bytes; of a text that is too large already the characters: it is not copied to be counted. */
+function sizeOf(frame: string | ArrayBuffer): number {
+  if (typeof frame !== 'string') return frame.byteLength;
+  // A character has three bytes at most.
+  const isClear = frame.length > maxRelayFrameBytes || 3 * frame.length <= maxRelayFrameBytes;
+  return isClear ? frame.length : new TextEncoder().encode(frame).byteLength;
 }
 
 /** Its first byte is CONNECT's (MQTT 2.2). */

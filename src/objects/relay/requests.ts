@@ -13,6 +13,8 @@ import { maxAttachmentBytes, relayCodeOf } from './socket.ts';
 import { callDevice } from '../calls/stubs.ts';
 
 const maxFailedAuths = 3;
+/** So many devices in a snapshot count as one frame more. */
+const devicesPerToken = 50;
 const relayActions = ['auth', 'subscribe', 'unsubscribe', 'publish'] as const;
 
 type TopicRequest = Extract<RelayRequest, { topic: string }>;
@@ -114,14 +116,29 @@ export class RelayRequests {
     this.#reply(socket, { action: 'auth', code: 200, message: 'success' });
   }
 
-  async #subscribe(socket: WebSocket, filter: string, wantsSnapshot: boolean): Promise<Outcome<null>> {
+  #subscribe(socket: WebSocket, filter: string, wantsSnapshot: boolean): Outcome<null> | Promise<Outcome<null>> {
     const checked = checkSubscription(this.#shard.clientOf(socket), filter);
     if (!checked.ok) return checked;
     const { target, isNew } = checked.value;
-    const devices = wantsSnapshot ? await this.#snapshots.devicesOf(target) : undefined;
-    if (devices?.ok === false) return devices;
-    const added = isNew ? await this.#register(socket, filter, target) : done;
-    if (!added.ok || devices === undefined) return added;
+    const add = () => (isNew ? this.#register(socket, filter, target) : done);
+    return wantsSnapshot
+      ? this.#snapshots.inTurn(target.who, () => this.#snapshot(socket, filter, target, add))
+      : add();
+  }
+
+  async #snapshot(
+    socket: WebSocket,
+    filter: string,
+    target: SubscriptionTarget,
+    add: () => Outcome<null> | Promise<Outcome<null>>,
+  ): Promise<Outcome<null>> {
+    const client = this.#shard.clientOf(socket);
+    if (client === undefined) return notAuthenticated;
+    const devices = await this.#snapshots.devicesOf(target);
+    if (!devices.ok) return devices;
+    if (!this.#shard.takeRequest(client, Math.ceil(devices.value.length / devicesPerToken))) return tooFast;
+    const added = await add();
+    if (!added.ok) return added;
     await this.#snapshots.send(socket, filter, target.who, devices.value, (frames) => {
       this.#shard.outbox.answer(socket, frames);
     });
@@ -175,3 +192,4 @@ export class RelayRequests {
 }
 
 const done: Outcome<null> = { ok: true, value: null };
+const tooFast = refuse({ kind: 'rate_limited', limit: 'relayFramesPerSecond', retryAfterSeconds: 1 });

@@ -22,6 +22,8 @@ import { Subscribers } from './subscribers.ts';
 
 /** The alarm checks all sockets this often. */
 const checkEveryMs = 60_000;
+/** No mistake of a client: each such frame takes memory of all sockets of the shard. */
+const giantFrameBytes = 64 * 1024;
 
 export class Shard implements OutboxShard<WebSocket> {
   readonly name: string;
@@ -102,8 +104,13 @@ export class Shard implements OutboxShard<WebSocket> {
     return false;
   }
 
-  takeRequest(client: RelayClient): boolean {
-    return this.#rates?.mayBeSentBy(client, Date.now()) !== false;
+  refuseFrame(socket: WebSocket, { address }: RelayClient, size: number): void {
+    if (size > giantFrameBytes && this.#rates !== undefined) this.#blocked.block(address);
+    this.end(socket, 1009, 'frame larger than 16 KiB');
+  }
+
+  takeRequest(client: RelayClient, cost = 1): boolean {
+    return this.#rates?.mayBeSentBy(client, Date.now(), cost) !== false;
   }
 
   dropFilters(socket: WebSocket, deviceId: string): void {

@@ -4,7 +4,7 @@ import { openDatabase } from '../../db/client.ts';
 import { listDevices } from '../../db/devices/lists.ts';
 import { refuse, type Outcome } from '../../domain/refusal.ts';
 import { matchesFilter, topicOf } from '../../domain/topics.ts';
-import { actorOf, type RelayIdentity, type SubscriptionTarget } from './rules.ts';
+import { actorOf, identityKey, type RelayIdentity, type SubscriptionTarget } from './rules.ts';
 import { callDevice, resultOr } from '../calls/stubs.ts';
 
 const pageSize = 50;
@@ -15,10 +15,24 @@ export class RelaySnapshots {
   readonly #env: Env;
   readonly #maxDevices: number;
   readonly #held = new Map<WebSocket, Map<string, string[]>>();
+  /** The last snapshot of each user or device that has one under way. */
+  readonly #last = new Map<string, Promise<unknown>>();
 
   constructor(env: Env, maxDevices = maxSnapshotDevices) {
     this.#env = env;
     this.#maxDevices = maxDevices;
+  }
+
+  /** One snapshot at a time for a user or device: each may call as many objects as an invocation may. */
+  async inTurn<T>(who: RelayIdentity, run: () => Promise<T>): Promise<T> {
+    const key = identityKey(who);
+    const last = (this.#last.get(key) ?? Promise.resolve()).then(run, run);
+    this.#last.set(key, last);
+    try {
+      return await last;
+    } finally {
+      if (this.#last.get(key) === last) this.#last.delete(key);
+    }
   }
 
   /** True if they were kept, to be sent behind the device's state. */

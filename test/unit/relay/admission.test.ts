@@ -106,6 +106,13 @@ describe('frames', () => {
     expect(count(() => frames.mayBeSentOn(neighbour, 2_500))).toBe(10);
   });
 
+  it('that ask for many devices count as more, and what they owe is paid by the frames behind them', () => {
+    const frames = rates();
+    const client = new Clients().open('home', 'a').get('a')!;
+    const sent = (nowMs: number, cost?: number) => frames.mayBeSentBy(client, nowMs, cost);
+    expect([sent(0, 9), sent(0, 20), sent(0), sent(19_000), sent(20_000)]).toEqual([true, true, false, false, true]);
+  });
+
   it('of all sockets of a client count together: of its user or device, and of its address before', () => {
     const frames = rates();
     const clients = new Clients()

@@ -259,3 +259,22 @@ it('a snapshot of too many devices is refused', async () => {
   expect(await new RelaySnapshots(env, 1).devicesOf(target)).toEqual(refused);
   expect(await new RelaySnapshots(env, 2).devicesOf(target)).toMatchObject({ ok: true });
 });
+
+it('a user has no second snapshot under way: it waits for the first, others do not, and a failure blocks none', async () => {
+  const snapshots = new RelaySnapshots(env);
+  const order: string[] = [];
+  const { promise, reject } = Promise.withResolvers<undefined>();
+  const run = (userId: number, name: string, until?: Promise<unknown>) =>
+    snapshots.inTurn({ kind: 'user', userId, expiresAtMs: null }, async () => {
+      order.push(name);
+      await until;
+    });
+  const first = run(1, 'first', promise);
+  const second = run(1, 'second');
+  await run(2, 'of another');
+  expect(order).toEqual(['first', 'of another']);
+  reject(new Error('D1 does not answer'));
+  await expect(first).rejects.toThrow('D1');
+  await second;
+  expect(order).toEqual(['first', 'of another', 'second']);
+});
