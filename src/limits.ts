@@ -23,7 +23,7 @@ export const limitSpecs = {
   /** Devices that a user offers to other users. Beyond: 400 `too_many_transfers`. */
   transferOffersPerUser: { default: 50, min: 1, max: 10_000 },
   /** Wrong passwords for an account, from all addresses, before the account waits. Beyond: 429 `too_many_requests` for 5 s after each further wrong password. */
-  loginFreeAttemptsPerDay: { default: 50_000, min: 1, max: 1_000_000 },
+  loginFreeAttemptsPerDay: { default: 1_000, min: 1, max: 1_000_000 },
   /** Reads and commands of a user in a second, by isolate. Beyond: the request waits up to 2 s, then 429 `too_many_requests`. */
   userRequestsPerSecond: { default: 100, min: 1, max: 100_000 },
   /** Requests of a user that write to the database in a second, by isolate. Beyond: the request waits up to 2 s, then 429 `too_many_requests`. */
