@@ -84,7 +84,7 @@ export type Refusal =
   | { kind: 'activation_refused'; productKey: string; policy: 'registered' | 'closed' }
   | { kind: 'reactivation_refused'; deviceId: string; because: ActivationRefusalReason }
   | { kind: 'name_taken'; name: 'email' | 'username' | 'product_key' }
-  | { kind: 'weak_password'; minLength: number }
+  | { kind: 'weak_password'; because: 'short' | 'common' }
   | { kind: 'product_has_devices'; productKey: string }
   | { kind: 'no_control_params' }
   | { kind: 'invalid_control_params'; member: string; problem: string }
@@ -144,6 +144,11 @@ export function wireErrorOf(refusal: Refusal): WireError {
       return { message: refusal.kind, detail: `${refusal.member}: ${refusal.problem}` };
     case 'name_taken':
       return { message: `${refusal.name}_exists` };
+    case 'weak_password':
+      return {
+        message: refusal.kind,
+        ...(refusal.because === 'common' && { detail: 'it is among the 10 000 most common' }),
+      };
     default:
       return wireErrors[refusal.kind];
   }
@@ -181,7 +186,6 @@ const wireErrors = {
   product_disabled: { message: 'product_disabled' },
   device_disabled: { message: 'device_disabled' },
   device_not_activated: { message: 'device_not_activated' },
-  weak_password: { message: 'weak_password' },
   product_has_devices: { message: 'product_has_devices' },
   no_control_params: { message: 'no_control_params' },
   not_published: { message: 'broker_unavailable' },

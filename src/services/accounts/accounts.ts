@@ -5,6 +5,7 @@ import type { Database } from '../../db/client.ts';
 import { confirmSession, replacePassword, type EndedAccess } from '../../db/accounts/refresh-tokens.ts';
 import { readSetting } from '../../db/accounts/operator.ts';
 import { findUser, findUserByName, insertUser, type UserRow } from '../../db/accounts/users.ts';
+import { isCommonPassword } from '../../domain/common-password.ts';
 import { foldName } from '../../domain/names.ts';
 import { credentialRefused, RefusedError } from '../../domain/refusal.ts';
 import type { PasswordBody } from '../../protocol/http/users.ts';
@@ -119,7 +120,7 @@ export async function requireUser(context: ServiceContext, userId: number): Prom
 
 export function refuseWeak(password: string): void {
   if (Array.from(password).length < minPasswordLength) {
-    throw new RefusedError({ kind: 'weak_password', minLength: minPasswordLength });
+    throw new RefusedError({ kind: 'weak_password', because: 'short' });
   }
 }
 
@@ -132,3 +133,4 @@ async function refuseTaken(database: Database, names: { foldedUsername: string; 
     throw new RefusedError({ kind: 'name_taken', name: 'username' });
   }
 }
+  if (isCommonPassword(password)) throw new RefusedError({ kind: 'weak_password', because: 'common' });

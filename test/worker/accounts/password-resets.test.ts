@@ -53,6 +53,9 @@ async function register(): Promise<string> {
 
 const arrived = (mails: unknown[], count: number) => vi.waitFor(() => expect(mails).toHaveLength(count));
 
+    expect(await call('PUT', '/users/password-reset', { body: { token, newPassword: 'baseball' } })).toMatchObject({
+      message: 'weak_password: it is among the 10 000 most common',
+    });
 async function mailedReset() {
   const mails = catchMails();
   await ask(await register());

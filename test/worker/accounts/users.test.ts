@@ -29,9 +29,31 @@ describe('POST /users/register', () => {
     });
   });
 
-  it('refuses an email that is somebody’s username', async () => {
-    await register({ username: 'taken@example.test', email: 'linus@example.test', password });
-    expect(await register({ email: 'TAKEN@example.test', password })).toMatchObject({ message: 'email_exists' });
+  it('lets nobody take the email of somebody else as a username', async () => {
+    for (const username of ['victim@example.test', 'victim＠example.test']) {
+      const answer = await register({ username, email: 'linus@example.test', password });
+      expect(answer).toMatchObject({
+        status: 400,
+        message: 'invalid_request: username: holds an @ and is not the email',
+      });
+    }
+    const own = { username: 'VICTIM@example.test', email: 'victim@example.test' };
+    expect((await register({ ...own, password })).status).toBe(200);
+  });
+
+  it('refuses an email that was somebody’s username before that rule', async () => {
+    const { data } = await register({ username: 'earlier', email: 'grace@example.test', password });
+    const name = 'earlier@example.test';
+    await env.DB.prepare('update users set folded_username = ? where id = ?').bind(name, data.userId).run();
+    expect(await register({ email: name, password })).toMatchObject({ message: 'email_exists' });
+  });
+
+  it('lets nobody choose one of the most common passwords', async () => {
+    for (const common of ['baseball', 'BaseBall', '12345678', 'qwertyuiop']) {
+      const answer = await register({ email: 'common@example.test', password: common });
+      expect(answer).toMatchObject({ status: 400, message: 'weak_password: it is among the 10 000 most common' });
+    }
+    expect((await register({ email: 'common@example.test', password: 'baseball baseball' })).status).toBe(200);
   });
 
   it('compares usernames without case beyond ASCII', async () => {
@@ -71,6 +93,9 @@ describe('PUT /users/password', () => {
       message: 'weak_password',
     });
     expect((await change({ oldPassword: password, newPassword: 'x'.repeat(129) }, token)).status).toBe(400);
+    expect(await change({ oldPassword: password, newPassword: 'password' }, token)).toMatchObject({
+      message: 'weak_password: it is among the 10 000 most common',
+    });
     expect((await change({ oldPassword: password }, token)).status).toBe(400);
   });
 
