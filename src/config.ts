@@ -25,6 +25,7 @@ const infoLinesPerSecond = 100;
 const maxMessagingSecrets = 8;
 
 const webAddress = /^(https?:\/\/\S+)?$/;
+const pageWithToken = /^(https?:\/\/\S*\{token\}\S*)?$/;
 
 const partsOf = (text: string) => text.split(',').filter((part) => part !== '');
 
@@ -88,7 +89,8 @@ const settingsSchema = z.object({
   MAIL_URL: text.regex(webAddress, { error: 'is the address that takes mails, or empty' }),
   MAIL_FROM: text,
   MAIL_SECRET: optionalText,
-  PASSWORD_RESET_URL: text.regex(/^(https?:\/\/\S*\{token\}\S*)?$/, { error: 'holds {token}, or is empty' }),
+  PASSWORD_RESET_URL: text.regex(pageWithToken, { error: 'holds {token}, or is empty' }),
+  EMAIL_VERIFICATION_URL: text.regex(pageWithToken, { error: 'holds {token}, or is empty' }),
   ACCESS_TOKEN_SECONDS: integer(60, 86_400),
   RELAY_SHARDS: integer(1, 256),
   // Browsers send an origin without a path or a slash: an origin with them would never match.
@@ -120,7 +122,8 @@ function findContradictions(vars: Vars): SettingProblem[] {
     const problem = 'emqx needs BROKER_API_URL, BROKER_API_KEY and BROKER_API_SECRET';
     problems.push({ name: 'BROKER_PROVISIONING', problem });
   }
-  if (!isEmpty('MAIL_URL')) need('is missing, but MAIL_URL is set', 'MAIL_FROM', 'MAIL_SECRET', 'PASSWORD_RESET_URL');
+  const mailNames = ['MAIL_FROM', 'MAIL_SECRET', 'PASSWORD_RESET_URL', 'EMAIL_VERIFICATION_URL'];
+  if (!isEmpty('MAIL_URL')) need('is missing, but MAIL_URL is set', ...mailNames);
   return problems;
 }
 
@@ -157,8 +160,16 @@ function toConfig(settings: z.output<typeof settingsSchema>) {
       /** EMQX's management API, or the part of it that the local broker has. */
       api: hasBroker && hasApi ? { url: apiUrl.replace(/\/+$/, ''), key, secret: apiSecret } : undefined,
     },
-    /** undefined: no password is reset by mail. */
-    mail: mailUrl === '' ? undefined : { url: mailUrl, from: settings.MAIL_FROM, secret: settings.MAIL_SECRET },
+    /** undefined: no password is reset by mail, and every e-mail counts as verified. `verificationUrl` is a page of the application. */
+    mail:
+      mailUrl === ''
+        ? undefined
+        : {
+            url: mailUrl,
+            from: settings.MAIL_FROM,
+            secret: settings.MAIL_SECRET,
+            verificationUrl: settings.EMAIL_VERIFICATION_URL,
+          },
     /** The application's page that sets a password, with `{token}` in it. */
     passwordResetUrl: settings.PASSWORD_RESET_URL === '' ? undefined : settings.PASSWORD_RESET_URL,
     accessTokenSeconds: settings.ACCESS_TOKEN_SECONDS,

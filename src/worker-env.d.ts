@@ -34,6 +34,7 @@ interface __BaseEnv_Env {
 	MAIL_URL: "";
 	MAIL_FROM: "";
 	PASSWORD_RESET_URL: "";
+	EMAIL_VERIFICATION_URL: "";
 	LOG_REJECTED_TEXT: "false";
 	LOG_INFO_SHARE: "0.1";
 	JWT_SECRETS: string;
@@ -58,7 +59,7 @@ type StringifyValues<EnvType extends Record<string, unknown>> = {
 	[Binding in keyof EnvType]: EnvType[Binding] extends string ? EnvType[Binding] : string;
 };
 declare namespace NodeJS {
-	interface ProcessEnv extends StringifyValues<Pick<Cloudflare.Env, "BROKER" | "MQTT_HOST" | "MQTT_PORT" | "MQTT_TLS_PORT" | "MQTT_KEEP_ALIVE_SECONDS" | "BROKER_REPORTS_CONNECTIONS" | "BROKER_PROVISIONING" | "BROKER_API_URL" | "ACCESS_TOKEN_SECONDS" | "RELAY_SHARDS" | "CORS_ORIGINS" | "RATE_LIMITS" | "LIMITS" | "LOCATION_HINT" | "MAIL_URL" | "MAIL_FROM" | "PASSWORD_RESET_URL" | "LOG_REJECTED_TEXT" | "LOG_INFO_SHARE" | "JWT_SECRETS" | "SEALING_SECRETS" | "MESSAGING_SECRETS">> {}
+	interface ProcessEnv extends StringifyValues<Pick<Cloudflare.Env, "BROKER" | "MQTT_HOST" | "MQTT_PORT" | "MQTT_TLS_PORT" | "MQTT_KEEP_ALIVE_SECONDS" | "BROKER_REPORTS_CONNECTIONS" | "BROKER_PROVISIONING" | "BROKER_API_URL" | "ACCESS_TOKEN_SECONDS" | "RELAY_SHARDS" | "CORS_ORIGINS" | "RATE_LIMITS" | "LIMITS" | "LOCATION_HINT" | "MAIL_URL" | "MAIL_FROM" | "PASSWORD_RESET_URL" | "EMAIL_VERIFICATION_URL" | "LOG_REJECTED_TEXT" | "LOG_INFO_SHARE" | "JWT_SECRETS" | "SEALING_SECRETS" | "MESSAGING_SECRETS">> {}
 }
 declare module "*.txt" {
 	const value: string;

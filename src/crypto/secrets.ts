@@ -5,7 +5,10 @@ const base62 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789';
 const crockford = '0123456789abcdefghjkmnpqrstvwxyz';
 
 /** A secret of `length` base62 characters behind its prefix form (contract 2.3, 2.7). */
-export function createSecret(prefix: 'sk_' | 'tk_' | 'ak_' | 'dt_' | 'pr_' | '', length: number): string {
+export function createSecret(
+  prefix: 'sk_' | 'tk_' | 'ak_' | 'dt_' | 'pr_' | 'pm_' | 'ev_' | '',
+  length: number,
+): string {
   return prefix + randomText(base62, length);
 }
 

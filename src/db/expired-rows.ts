@@ -2,7 +2,7 @@
 import { lt, lte, sql, type SQL } from 'drizzle-orm';
 import type { SQLiteTable } from 'drizzle-orm/sqlite-core';
 import { runTogether, type Database } from './client.ts';
-import { loginAttempts, loginDevices, passwordResets, refreshTokens } from './schema/accounts.ts';
+import { emailVerifications, loginAttempts, loginDevices, passwordResets, refreshTokens } from './schema/accounts.ts';
 import { brokerOutbox, claimTokens, deviceInvitations, deviceTransfers } from './schema/devices.ts';
 import { hourMs } from '../domain/time.ts';
 
@@ -17,6 +17,7 @@ const expiring = [
   loginDevices,
   deviceInvitations,
   passwordResets,
+  emailVerifications,
   claimTokens,
   deviceTransfers,
 ] as const;

@@ -53,7 +53,8 @@ export type Refusal =
         | 'session'
         | 'transfer'
         | 'serial'
-        | 'claim_token';
+        | 'claim_token'
+        | 'sender';
       id?: string;
     }
   | { kind: 'unknown_product_key'; productKey: string }
@@ -69,6 +70,7 @@ export type Refusal =
   | { kind: 'product_disabled'; productKey: string }
   | { kind: 'device_disabled'; deviceId: string }
   | { kind: 'account_disabled'; userId: number }
+  | { kind: 'email_not_verified'; userId: number }
   | { kind: 'sign_up_closed' }
   /** Its user has to show the password in this session first. */
   | { kind: 'confirmation_required' }
@@ -142,13 +144,13 @@ export function wireErrorOf(refusal: Refusal): WireError {
       return { message: refusal.what === 'device' ? 'device_not_found' : 'not_found' };
     case 'invalid_control_params':
       return { message: refusal.kind, detail: `${refusal.member}: ${refusal.problem}` };
-    case 'name_taken':
-      return { message: `${refusal.name}_exists` };
     case 'weak_password':
       return {
         message: refusal.kind,
         ...(refusal.because === 'common' && { detail: 'it is among the 10 000 most common' }),
       };
+    case 'name_taken':
+      return { message: `${refusal.name}_exists` };
     default:
       return wireErrors[refusal.kind];
   }
@@ -185,6 +187,7 @@ const wireErrors = {
   reactivation_refused: { message: 'reactivation_not_allowed' },
   product_disabled: { message: 'product_disabled' },
   device_disabled: { message: 'device_disabled' },
+  email_not_verified: { message: 'email_not_verified' },
   device_not_activated: { message: 'device_not_activated' },
   product_has_devices: { message: 'product_has_devices' },
   no_control_params: { message: 'no_control_params' },
@@ -213,6 +216,8 @@ function wireErrorsOfLimits(max: number) {
     transferOffersPerUser: { message: 'too_many_transfers' },
     devicesPerProduct: { message: 'too_many_devices' },
     membersPerDevice: { message: 'too_many_members' },
+    invitationsPerSender: { message: 'too_many_invitations' },
+    invitationsPerRecipient: { message: 'too_many_invitations', detail: 'of this e-mail' },
     guestLinksPerDevice: { message: 'too_many_guest_links' },
     pagedDevices: { message: 'invalid_request', detail: `page: \`after\` goes beyond the first ${max} devices` },
     requestBodyBytes: tooLarge,

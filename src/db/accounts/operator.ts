@@ -4,6 +4,8 @@ import { runTogether, type Database } from '../client.ts';
 import { lengthOf } from '../pages.ts';
 import {
   apiKeys,
+  blockedSenders,
+  emailVerifications,
   loginDevices,
   passwordResets,
   refreshTokens,
@@ -30,11 +32,10 @@ export async function disableUser(database: Database, userId: number, disabledAt
 /** Keeps the row without names: product keys stay reserved. A product with devices of others stays, disabled. */
 export async function eraseUser(database: Database, userId: number, nowMs: number): Promise<void> {
   const name = `deleted-${userId}`;
-  const ofUser = (table: typeof apiKeys | typeof refreshTokens | typeof loginDevices | typeof passwordResets) =>
-    sql`delete from ${table} where user_id = ${userId}`;
+  const tables = [apiKeys, refreshTokens, loginDevices, passwordResets, emailVerifications, userLimits];
   await runTogether<unknown[]>(database, [
-    ...[apiKeys, refreshTokens, loginDevices, passwordResets].map(ofUser),
-    sql`delete from ${userLimits} where user_id = ${userId}`,
+    ...tables.map((table) => sql`delete from ${table} where user_id = ${userId}`),
+    sql`delete from ${blockedSenders} where user_id = ${userId} or sender_id = ${userId}`,
     sql`delete from ${deviceInvitations} where invited_by = ${userId}`,
     sql`delete from ${deviceTransfers} where to_user_id = ${userId}`,
     sql`

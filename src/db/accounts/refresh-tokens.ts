@@ -124,7 +124,7 @@ export type EndedAccess = { sessions: number; keyIds: string[] };
 type PasswordChange = {
   userId: number;
   newHash: string;
-  by: { oldHash: string } | { resetHash: string };
+  by: { oldHash: string } | { resetHash: string; provenAtMs: number | null };
   keptSession?: string;
   keptDevice?: string;
   endsSessions?: boolean;
@@ -139,6 +139,7 @@ export async function replacePassword(
   database: Database,
   { userId, newHash, by, keptSession = '', keptDevice = '', endsSessions = true, endsKeys = true }: PasswordChange,
 ): Promise<EndedAccess | undefined> {
+  const provenAtMs = 'resetHash' in by ? by.provenAtMs : null;
   const isAllowed =
     'oldHash' in by
       ? sql`password_hash = ${by.oldHash}`
@@ -146,7 +147,9 @@ export async function replacePassword(
   const isChanged = sql`exists (select 1 from ${users} where id = ${userId} and password_hash = ${newHash})`;
   const ofUser = sql`user_id = ${userId} and ${isChanged}`;
   const [changed, sessions, ...others] = await runTogether<unknown[]>(database, [
-    sql`update ${users} set password_hash = ${newHash} where id = ${userId} and ${isAllowed}`,
+    sql`
+      update ${users} set password_hash = ${newHash}, email_verified_at = coalesce(email_verified_at, ${provenAtMs})
+      where id = ${userId} and ${isAllowed}`,
     sql`
       delete from ${refreshTokens} where ${ofUser} and ${isNotSession(keptSession)} and ${Number(endsSessions)}
       returning hash`,

@@ -35,13 +35,27 @@ export const resetBodySchema = z
   })
   .openapi('PasswordReset');
 
+export const verificationBodySchema = z
+  .object({ token: z.string().max(256).openapi({ example: 'ev_8dUaGp4iKo9VxTzNyB2sRv0XkqFQ7cJ5mZb1tYHnLwE' }) })
+  .openapi('EmailVerification');
+const emailVerifiedSchema = z.boolean().openapi({ description: 'Always true if the service sends no mails.' });
+export const verificationSchema = z.object({ emailVerified: emailVerifiedSchema }).openapi('EmailVerified');
+
+export const blockedSenderBodySchema = z.object({ email: emailSchema }).openapi('BlockedSenderRequest');
+const senderSchema = z.object({ userId: z.int().openapi({ example: 42 }) });
+export const blockedSenderSchema = senderSchema.openapi('BlockedSender');
+export const blockedSenderPageSchema = pageSchema(
+  senderSchema.extend({ email: z.string().openapi({ example: 'eve@example.com' }) }).openapi('ListedBlockedSender'),
+).openapi('BlockedSenderPage');
+export const blockedSenderParamSchema = z.object({ userId: z.coerce.number().openapi({ example: 42 }) });
+
 export const registerBodySchema = z
   .object({
     username: lineSchema(3, 254)
       .regex(/^\S.*\S$/, 'must not begin or end with a space')
       .nullish()
       .openapi({
-        description: 'By default the email.',
+        description: 'By default the email. With an @ it has to be the email.',
         pattern: '^\\S[^\\u0000-\\u001f\\u007f]*\\S$',
         example: 'ada@example.com',
       }),
@@ -88,7 +102,9 @@ export const userSchema = z
   })
   .openapi('User');
 
-export const accountSchema = userSchema.extend({ createdAt: instantSchema }).openapi('Account');
+export const accountSchema = userSchema
+  .extend({ emailVerified: emailVerifiedSchema, createdAt: instantSchema })
+  .openapi('Account');
 
 export const tokenPairSchema = z
   .object({

@@ -5,7 +5,14 @@ import { answer, responsesOf, signedInErrors } from '../../http/envelope.ts';
 import { jsonBody } from '../../http/request-body.ts';
 import { createRouter, routesAbout } from '../../http/router.ts';
 import * as schemas from '../../protocol/http/users.ts';
-import { changePassword, confirmPassword, readAccount, registerUser } from '../../services/accounts/accounts.ts';
+import {
+  changePassword,
+  confirmPassword,
+  readAccount,
+  registerUser,
+  requestVerification,
+} from '../../services/accounts/accounts.ts';
+import { verifyEmail } from '../../services/accounts/email-verification.ts';
 import { requestPasswordReset, resetPassword } from '../../services/accounts/password-resets.ts';
 import { logIn, logOut, refreshSession } from '../../services/accounts/sessions.ts';
 
@@ -77,6 +84,30 @@ export const userRoutes = createRouter()
       responses: responsesOf(schemas.accountSchema, 'unauthorized'),
     }),
     (c) => answer(c, readAccount(c.var.context, c.var.caller.userId)),
+  )
+  .openapi(
+    route('post', '/me/email-verification', {
+      summary: 'Ask again for the mail that confirms your e-mail',
+      description: 'Registering sends it, too. A verified account gets none: the answer says whether it is.',
+      ...onSessions,
+      middleware: [onSessions.middleware, limitRate('LOGIN_LIMIT')] as const,
+      responses: responsesOf(schemas.verificationSchema, 'unauthorized', 'too_many_requests'),
+    }),
+    (c) => answer(c, requestVerification(c.var.context, c.var.caller.userId)),
+  )
+  .openapi(
+    route('post', '/email-verification', {
+      summary: 'Confirm an e-mail with the token of a mail',
+      description:
+        'The token is good once, for 24 hours. Without it an account may not invite, and is offered nothing.',
+      middleware: limitRate('LOGIN_LIMIT'),
+      request: { body: jsonBody(schemas.verificationBodySchema) },
+      responses: responsesOf(schemas.verificationSchema, 'invalid_request', 'too_many_requests'),
+    }),
+    async (c) => {
+      await verifyEmail(c.var.context, c.req.valid('json').token);
+      return answer(c, { emailVerified: true });
+    },
   )
   .openapi(
     route('post', '/logout', {

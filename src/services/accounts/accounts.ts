@@ -9,8 +9,10 @@ import { isCommonPassword } from '../../domain/common-password.ts';
 import { foldName } from '../../domain/names.ts';
 import { credentialRefused, RefusedError } from '../../domain/refusal.ts';
 import type { PasswordBody } from '../../protocol/http/users.ts';
+import { runInBackground } from '../../background.ts';
 import type { ServiceContext } from '../../context.ts';
 import { noteEndedKeys } from './api-keys.ts';
+import { isEmailVerified, mailVerification } from './email-verification.ts';
 import { beginLoginAttempt, countFailure, resetFailures, type LoginClient } from './login-attempts.ts';
 import { passwordQueueOf } from '../../pacing/password-queue.ts';
 import { toIso } from '../../domain/time.ts';
@@ -30,6 +32,9 @@ export async function registerUser(
   if ((await readSetting(database, 'sign_up')) === 'closed') throw new RefusedError({ kind: 'sign_up_closed' });
   const names = { foldedUsername: foldName(username), foldedEmail: foldName(email) };
   await refuseTaken(database, names);
+  if (names.foldedUsername.includes('@') && names.foldedUsername !== names.foldedEmail) {
+    throw new RefusedError({ kind: 'invalid_input', path: 'username', problem: 'holds an @ and is not the email' });
+  }
   const passwordHash = await queue.run(client, () => hashPassword(password));
   const projectId = createId('prj_', 8);
   const user = { username, email, ...names, passwordHash, projectId, createdAt: Date.now(), emailVerifiedAt: null };
@@ -38,12 +43,23 @@ export async function registerUser(
     await refuseTaken(database, names);
     throw new Error('a registration failed on names that are free');
   }
+  runInBackground('e-mail verification', mailVerification(context, { id: userId, email }));
   return { userId, username, email };
 }
 
 export async function readAccount(context: ServiceContext, userId: number) {
-  const { username, email, createdAt } = await requireUser(context, userId);
-  return { userId, username, email, createdAt: toIso(createdAt) };
+  const user = await requireUser(context, userId);
+  const { username, email, createdAt } = user;
+  const emailVerified = isEmailVerified(context.config, user);
+  return { userId, username, email, emailVerified, createdAt: toIso(createdAt) };
+}
+
+/** Mails nothing to a verified account. @throws RefusedError rate_limited */
+export async function requestVerification(context: ServiceContext, userId: number) {
+  const user = await requireUser(context, userId);
+  const emailVerified = isEmailVerified(context.config, user);
+  if (!emailVerified) await mailVerification(context, user);
+  return { emailVerified };
 }
 
 type CallerInSession = { userId: number; sessionId: string; clientAddress: string };
@@ -122,6 +138,7 @@ export function refuseWeak(password: string): void {
   if (Array.from(password).length < minPasswordLength) {
     throw new RefusedError({ kind: 'weak_password', because: 'short' });
   }
+  if (isCommonPassword(password)) throw new RefusedError({ kind: 'weak_password', because: 'common' });
 }
 
 async function refuseTaken(database: Database, names: { foldedUsername: string; foldedEmail: string }): Promise<void> {
@@ -133,4 +150,3 @@ async function refuseTaken(database: Database, names: { foldedUsername: string; 
     throw new RefusedError({ kind: 'name_taken', name: 'username' });
   }
 }
-  if (isCommonPassword(password)) throw new RefusedError({ kind: 'weak_password', because: 'common' });

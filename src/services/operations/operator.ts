@@ -27,7 +27,7 @@ export async function openSignUp({ primary }: ServiceContext, isOpen: boolean): 
 export async function issueResetFor(context: ServiceContext, name: string) {
   const user = await findAccount(context, name);
   if (user.disabledAt !== null) throw new RefusedError({ kind: 'account_disabled', userId: user.id });
-  const reset = await issuePasswordReset(context, user);
+  const reset = await issuePasswordReset(context, user, 'operator');
   if (reset === undefined) {
     throw new RefusedError({ kind: 'rate_limited', limit: 'passwordResetsPerHour', retryAfterSeconds: 3_600 });
   }

@@ -1,4 +1,5 @@
 // Accounts over HTTP: registering, reading one's own account, changing the password.
+import { env } from 'cloudflare:workers';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { call, type Answer } from '../rig/clients/client.ts';
 
@@ -92,10 +93,10 @@ describe('PUT /users/password', () => {
       status: 400,
       message: 'weak_password',
     });
-    expect((await change({ oldPassword: password, newPassword: 'x'.repeat(129) }, token)).status).toBe(400);
     expect(await change({ oldPassword: password, newPassword: 'password' }, token)).toMatchObject({
       message: 'weak_password: it is among the 10 000 most common',
     });
+    expect((await change({ oldPassword: password, newPassword: 'x'.repeat(129) }, token)).status).toBe(400);
     expect((await change({ oldPassword: password }, token)).status).toBe(400);
   });
 

@@ -1,0 +1,48 @@
+// Proof that an account reads the mailbox of its e-mail, by a link in a mail. If the service sends no mails, nobody can prove it:
+// every account counts as verified.
+import { runInBackground } from '../../background.ts';
+import type { Config } from '../../config.ts';
+import type { ServiceContext } from '../../context.ts';
+import { digestOf } from '../../crypto/secrets.ts';
+import { useEmailVerification } from '../../db/accounts/mailed-tokens.ts';
+import type { UserRow } from '../../db/accounts/users.ts';
+import { RefusedError } from '../../domain/refusal.ts';
+import { dayMs } from '../../domain/time.ts';
+import { deliver, issueToken, openToken } from './mails.ts';
+
+export function isEmailVerified({ mail }: Config, { emailVerifiedAt }: Pick<UserRow, 'emailVerifiedAt'>): boolean {
+  return mail === undefined || emailVerifiedAt !== null;
+}
+
+/** For who invites others or offers them devices. @throws RefusedError email_not_verified */
+export function requireVerified(config: Config, user: UserRow): void {
+  if (!isEmailVerified(config, user)) throw new RefusedError({ kind: 'email_not_verified', userId: user.id });
+}
+
+/** @throws RefusedError rate_limited, also for an account that was disabled meanwhile */
+export async function mailVerification(
+  context: ServiceContext,
+  { id, email }: Pick<UserRow, 'id' | 'email'>,
+): Promise<void> {
+  const { mail } = context.config;
+  if (mail === undefined) return;
+  const kind = { purpose: 'emailVerification', prefix: 'ev_', lifeMs: dayMs, url: mail.verificationUrl } as const;
+  const issued = await issueToken(context, id, kind);
+  if (issued === undefined) {
+    throw new RefusedError({ kind: 'rate_limited', limit: 'emailVerificationsPerHour', retryAfterSeconds: 3_600 });
+  }
+  const text = `Somebody made an account with this e-mail address. Within 24 hours you can confirm here that it is yours:
+
+${issued.link ?? issued.token}
+
+If it was not you, you need to do nothing.
+`;
+  runInBackground('e-mail verification', deliver(mail, email, { subject: 'Confirm your e-mail address', text }));
+}
+
+/** @throws RefusedError invalid_input for a token that is not good */
+export async function verifyEmail({ config, primary }: ServiceContext, token: string): Promise<void> {
+  const secret = await openToken(config, ['ev_'], token);
+  if (secret !== undefined && (await useEmailVerification(primary(), await digestOf(secret), Date.now()))) return;
+  throw new RefusedError({ kind: 'invalid_input', path: 'token', problem: 'is unknown, used or expired' });
+}

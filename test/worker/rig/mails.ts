@@ -1,0 +1,25 @@
+// The mail service of the Worker under test: what was sent to it. Asserts that only the Worker's own secret is shown to it.
+import { expect, vi } from 'vitest';
+
+/** Bindings of a Worker that sends mails. */
+export const withMail = {
+  MAIL_URL: 'https://mail.test/emails',
+  MAIL_FROM: 'Latchwork <no-reply@latchwork.test>',
+  MAIL_SECRET: 'the-secret-of-the-mail-service',
+  PASSWORD_RESET_URL: 'https://app.test/reset#{token}',
+  EMAIL_VERIFICATION_URL: 'https://app.test/verify#{token}',
+};
+
+export type SentMail = { from: string; to: string; subject: string; text: string };
+
+export function catchMails(status = 200): SentMail[] {
+  const mails: SentMail[] = [];
+  vi.spyOn(globalThis, 'fetch').mockImplementation(async (input, init) => {
+    const request = new Request(input, init);
+    expect(request.url).toBe(withMail.MAIL_URL);
+    expect(request.headers.get('Authorization')).toBe(`Bearer ${withMail.MAIL_SECRET}`);
+    mails.push(await request.json<SentMail>());
+    return new Response(null, { status });
+  });
+  return mails;
+}
