@@ -8,6 +8,7 @@ import { logRequest } from './http/request-log.ts';
 import { createServiceContext } from './http/service-context.ts';
 import { createRouter } from './http/router.ts';
 import { apiKeyRoutes } from './routes/accounts/api-keys.ts';
+import { blockedSenderRoutes } from './routes/accounts/blocked-senders.ts';
 import { bridgeRoutes } from './routes/machines/bridge.ts';
 import { brokerHookRoutes } from './routes/broker-hooks/broker-hooks.ts';
 import { deviceCommandRoutes } from './routes/devices/commands.ts';
@@ -61,6 +62,7 @@ function createApi() {
     createRouter()
       .route('/users/api-keys', apiKeyRoutes)
       .route('/users/me/sessions', userSessionRoutes)
+      .route('/users/me/blocked-senders', blockedSenderRoutes)
       .route('/users', userRoutes)
       .route('/products', productRoutes)
       .route('/products', productSerialRoutes)

@@ -1,6 +1,6 @@
 // Pages of lists: the rows of one page and the length of the list come in one transaction. Lists that may grow long take their
 // length from a counter that triggers keep (schema/devices.ts, `listCounts`), and begin a page at a row that an index finds.
-import { and, count, desc, eq, lte, sql, type SQL } from 'drizzle-orm';
+import { and, count, desc, eq, lte, not, or, sql, type SQL } from 'drizzle-orm';
 import type { RunnableQuery } from 'drizzle-orm/runnable-query';
 import type { SQLiteColumn, SQLiteSelect, SQLiteTable } from 'drizzle-orm/sqlite-core';
 import { offsetOf, type PageRequest } from '../domain/pagination.ts';
@@ -46,20 +46,21 @@ export async function readPageByIndex<Query extends SQLiteSelect>(
   return readBatch(db, total, rows.where(reached).orderBy(desc(time), desc(id)).limit(page.size));
 }
 
-/** As `readPageByIndex`, for rows that expire. The total is the counter without those that expired since the last minute. */
+/** As `readPageByIndex`, for rows that expire. The total is the counter without `hidden` rows and those that expired lately. */
 export async function readOpenPage<Query extends SQLiteSelect>(
   db: Database,
-  { length, expiresAt, nowMs }: { length: SQL<number>; expiresAt: SQLiteColumn; nowMs: number },
+  open: { length: SQL<number>; expiresAt: SQLiteColumn; nowMs: number; hidden?: SQL },
   rows: Query,
   list: IndexedList,
   page: PageRequest,
 ): Promise<{ total: number; rows: Query['_']['result'] }> {
+  const { length, expiresAt, nowMs, hidden } = open;
   const total = db
     .select({ total: sql<number>`${length} - count(*)` })
     .from(list.table)
-    .where(and(list.where, lte(expiresAt, nowMs)));
+    .where(and(list.where, or(lte(expiresAt, nowMs), hidden)));
   // The plus keeps SQLite on the index that is sorted.
-  const where = and(list.where, sql`+${expiresAt} > ${nowMs}`);
+  const where = and(list.where, sql`+${expiresAt} > ${nowMs}`, hidden && not(hidden));
   return readPageByIndex(db, total, rows, { ...list, where }, page);
 }
 

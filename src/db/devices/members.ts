@@ -1,17 +1,22 @@
 // Members of devices and open invitations. `writeMembers` copies what the device's object decided; invitations are here
 // alone: they give no right until the object has taken one.
-import { and, asc, eq, gt, sql } from 'drizzle-orm';
+import { and, asc, eq, gt, not, sql } from 'drizzle-orm';
 import type { MemberRole } from '../../domain/access.ts';
 import type { PageRequest } from '../../domain/pagination.ts';
 import { runTogether, type Database } from '../client.ts';
 import { insertSelect, takeExcluded } from '../insert.ts';
 import { countOf, lengthOf, readOpenPage, readPage } from '../pages.ts';
 import { users } from '../schema/accounts.ts';
+import type { UserRow } from '../accounts/users.ts';
+import { hasBlocked } from '../accounts/blocked-senders.ts';
 import { deviceInvitations, deviceMembers, devices } from '../schema/devices.ts';
 import { hasLivingKey } from '../accounts/api-keys.ts';
 import { limitOf, type UserLimits } from '../accounts/user-limits.ts';
 
 export type InvitationRow = typeof deviceInvitations.$inferSelect;
+
+/** Open invitations: those that a user makes, on all devices, and those of an e-mail, which its user has to be able to read. */
+export const maxInvitations = { sender: 100, recipient: 200 };
 
 /** Replaces the members, unless D1 has a newer version: writes may finish in any order. */
 export async function writeMembers(
@@ -63,26 +68,38 @@ export async function listMembers(db: Database, deviceRow: number, page: PageReq
   return readPage(db, countOf(db, deviceMembers, mine), rows.$dynamic(), page);
 }
 
-/** Replaces an invitation of the same email. */
+/** Replaces an invitation of the same email. Senders whom the recipient has blocked do not use up the recipient's places. */
 export async function putInvitation(
   db: Database,
   invitation: InvitationRow,
   limits: UserLimits<'membersPerDevice'>,
-): Promise<'made' | 'full' | 'no_device'> {
-  const { deviceRow, foldedEmail, invitedBy } = invitation;
-  const ofDevice = sql`select count(*) from ${deviceInvitations} where device_row = ${deviceRow}`;
+): Promise<'made' | 'full' | 'sender_full' | 'recipient_full' | 'no_device'> {
+  const { deviceRow, foldedEmail, invitedBy, createdAt } = invitation;
+  const open = sql`select count(*) from ${deviceInvitations} where expires_at > ${createdAt}`;
+  const recipient = sql`(select id from ${users} where folded_email = ${foldedEmail})`;
   const isRenewed = sql`exists (
     select 1 from ${deviceInvitations} where device_row = ${deviceRow} and folded_email = ${foldedEmail})`;
-  const [put, device] = await runTogether<[unknown, unknown]>(db, [
-    sql`
-      ${insertSelect(deviceInvitations, invitation)} from ${devices} where id = ${deviceRow}
-        and ((${ofDevice}) < ${limitOf(invitedBy, 'membersPerDevice', limits)} or ${isRenewed})
+  const state = sql`
+    select id, case
+      when ${isRenewed} then 'made'
+      when (select count(*) from ${deviceInvitations} where device_row = ${deviceRow})
+        >= ${limitOf(invitedBy, 'membersPerDevice', limits)} then 'full'
+      when (${open} and invited_by = ${invitedBy}) >= ${maxInvitations.sender} then 'sender_full'
+      when (${open} and folded_email = ${foldedEmail} and not ${hasBlocked(recipient, deviceInvitations.invitedBy)})
+        >= ${maxInvitations.recipient} then 'recipient_full'
+      else 'made' end as state
+    from ${devices} where id = ${deviceRow}`;
+  const [{ results }] = await runTogether<[{ state: 'made' | 'full' | 'sender_full' | 'recipient_full' }, unknown]>(
+    db,
+    [
+      state,
+      sql`
+      ${insertSelect(deviceInvitations, invitation)} from (${state}) where state = 'made'
       on conflict (device_row, folded_email) do update set
         ${takeExcluded(deviceInvitations, invitation, ['deviceRow', 'foldedEmail'])}`,
-    sql`select id from ${devices} where id = ${deviceRow}`,
-  ]);
-  if (put.meta.changes > 0) return 'made';
-  return device.results.length === 1 ? 'full' : 'no_device';
+    ],
+  );
+  return results[0]?.state ?? 'no_device';
 }
 
 export async function listInvitationsOf(db: Database, deviceRow: number, page: PageRequest) {
@@ -91,7 +108,10 @@ export async function listInvitationsOf(db: Database, deviceRow: number, page: P
   return readPage(db, countOf(db, deviceInvitations, mine), rows.$dynamic(), page);
 }
 
-export async function listInvitationsFor(db: Database, foldedEmail: string, nowMs: number, page: PageRequest) {
+type Recipient = Pick<UserRow, 'id' | 'foldedEmail'>;
+
+export async function listInvitationsFor(db: Database, user: Recipient, nowMs: number, page: PageRequest) {
+  const { foldedEmail } = user;
   const { createdAt: time, id, expiresAt } = deviceInvitations;
   const rows = db
     .select({
@@ -102,7 +122,8 @@ export async function listInvitationsFor(db: Database, foldedEmail: string, nowM
     .from(deviceInvitations)
     .innerJoin(devices, eq(devices.id, deviceInvitations.deviceRow))
     .innerJoin(users, eq(users.id, deviceInvitations.invitedBy));
-  const open = { length: lengthOf('invitations', foldedEmail), expiresAt, nowMs };
+  const hidden = hasBlocked(user.id, deviceInvitations.invitedBy);
+  const open = { length: lengthOf('invitations', foldedEmail), expiresAt, nowMs, hidden };
   const list = { table: deviceInvitations, time, id, where: eq(deviceInvitations.foldedEmail, foldedEmail) };
   return readOpenPage(db, open, rows.$dynamic(), list, page);
 }
@@ -110,7 +131,7 @@ export async function listInvitationsFor(db: Database, foldedEmail: string, nowM
 export async function findInvitation(
   db: Database,
   id: string,
-  foldedEmail: string,
+  user: Recipient,
   nowMs: number,
   limits: UserLimits<'membersPerDevice'>,
 ) {
@@ -122,9 +143,10 @@ export async function findInvitation(
     .where(
       and(
         eq(deviceInvitations.id, id),
-        eq(deviceInvitations.foldedEmail, foldedEmail),
+        eq(deviceInvitations.foldedEmail, user.foldedEmail),
         gt(deviceInvitations.expiresAt, nowMs),
         hasLivingKey(deviceInvitations.madeByKey),
+        not(hasBlocked(user.id, deviceInvitations.invitedBy)),
       ),
     )
     .get();

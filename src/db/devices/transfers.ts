@@ -1,13 +1,42 @@
 // Queries on offers of devices to other users. Whether an offer may still be accepted, the device's session decides.
-import { and, count, eq, gt, ne, sql } from 'drizzle-orm';
+import { and, count, eq, gt, isNotNull, lt, ne, not, sql } from 'drizzle-orm';
 import type { PageRequest } from '../../domain/pagination.ts';
 import type { Database } from '../client.ts';
 import { insertSelect, takeExcluded } from '../insert.ts';
 import { lengthOf, readOpenPage } from '../pages.ts';
 import { users } from '../schema/accounts.ts';
+import { hasBlocked } from '../accounts/blocked-senders.ts';
 import { devices, deviceTransfers } from '../schema/devices.ts';
 import { products } from '../schema/products.ts';
 import { limitOf, type UserLimits } from '../accounts/user-limits.ts';
+
+/** So many open offers a user is shown. Further ones reach nobody. */
+const maxOffersToUser = 200;
+
+/** The user whom an offer reaches. Undefined also for a user who has blocked the sender: senders are told nothing. */
+export async function findRecipient(
+  database: Database,
+  { foldedEmail, fromUserId, nowMs }: { foldedEmail: string; fromUserId: number; nowMs: number },
+  mustBeVerified: boolean,
+): Promise<number | undefined> {
+  const open = database
+    .select({ open: count() })
+    .from(deviceTransfers)
+    .where(and(eq(deviceTransfers.toUserId, users.id), gt(deviceTransfers.expiresAt, nowMs)));
+  const recipient = await database
+    .select({ id: users.id })
+    .from(users)
+    .where(
+      and(
+        eq(users.foldedEmail, foldedEmail),
+        mustBeVerified ? isNotNull(users.emailVerifiedAt) : undefined,
+        not(hasBlocked(users.id, fromUserId)),
+        lt(sql`${open}`, maxOffersToUser),
+      ),
+    )
+    .get();
+  return recipient?.id;
+}
 
 export async function putTransfer(
   database: Database,

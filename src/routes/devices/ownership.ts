@@ -92,7 +92,7 @@ export const deviceOwnershipRoutes = createRouter()
         'The answer does not tell whether the e-mail has an account. A second offer takes the place of the first.',
       ...confirmedFor('transfer'),
       request: { params: deviceIdParamSchema, body: jsonBody(schemas.offerBodySchema) },
-      responses: responsesOf(schemas.offerSchema, ...passingErrors, 'too_many_transfers'),
+      responses: responsesOf(schemas.offerSchema, ...passingErrors, 'email_not_verified', 'too_many_transfers'),
     }),
     (c) => {
       const offered = { ...c.req.valid('json'), address: readClientAddress(c) };

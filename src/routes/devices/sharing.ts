@@ -72,7 +72,13 @@ export const deviceSharingRoutes = createRouter()
         'it changes the role.',
       ...mayShare,
       request: { params: deviceIdParamSchema, body: jsonBody(schemas.inviteBodySchema) },
-      responses: responsesOf(schemas.invitationSchema, ...deviceErrors, 'too_many_members'),
+      responses: responsesOf(
+        schemas.invitationSchema,
+        ...deviceErrors,
+        'email_not_verified',
+        'too_many_members',
+        'too_many_invitations',
+      ),
     }),
     (c) => {
       const invited = { ...c.req.valid('json'), address: readClientAddress(c) };

@@ -1,8 +1,13 @@
 // How a device passes from owner to owner: released, offered, accepted; and its pairing window (decision: ownership). The device's
 // session decides; D1 has the offers for the list of whom they are made to.
 import { createId } from '../../crypto/secrets.ts';
-import { deleteTransfer, findTransfer, listTransfersTo, putTransfer } from '../../db/devices/transfers.ts';
-import { findUserByEmail } from '../../db/accounts/users.ts';
+import {
+  deleteTransfer,
+  findRecipient,
+  findTransfer,
+  listTransfersTo,
+  putTransfer,
+} from '../../db/devices/transfers.ts';
 import type { Actor } from '../../domain/access.ts';
 import { foldName, nameOf } from '../../domain/names.ts';
 import type { PageRequest } from '../../domain/pagination.ts';
@@ -13,6 +18,8 @@ import { provisionAtBroker } from '../broker/provisioning.ts';
 import type { ServiceContext } from '../../context.ts';
 import { dayMs, toIso } from '../../domain/time.ts';
 import { createClaimToken } from './claim-tokens.ts';
+import { requireUser } from '../accounts/accounts.ts';
+import { requireVerified } from '../accounts/email-verification.ts';
 import { askDeviceAs, decide, decideAs, requireDevice, requireDeviceId } from './device-access.ts';
 
 const offerMs = 7 * dayMs;
@@ -55,13 +62,17 @@ export async function offerDevice(
   const db = context.primary();
   const { limits } = context.config;
   await requireDevice(context, actor, deviceId, 'transfer');
-  const toUserId = (await findUserByEmail(db, foldName(email)))?.id ?? null;
-  if (toUserId === actor.userId) {
+  const sender = await requireUser(context, actor.userId);
+  requireVerified(context.config, sender);
+  const foldedEmail = foldName(email);
+  if (sender.foldedEmail === foldedEmail) {
     throw new RefusedError({ kind: 'invalid_input', path: 'email', problem: 'is your own' });
   }
   const offeredAtMs = Date.now();
   const expiresAtMs = offeredAtMs + offerMs;
   const offerId = createId('', 16);
+  const between = { foldedEmail, fromUserId: actor.userId, nowMs: offeredAtMs };
+  const toUserId = (await findRecipient(db, between, context.config.mail !== undefined)) ?? null;
   const row = { deviceId, offerId, fromUserId: actor.userId, toUserId, offeredAt: offeredAtMs, expiresAt: expiresAtMs };
   if (!(await putTransfer(db, row, limits))) {
     throw limitReached('transferOffersPerUser', limits.transferOffersPerUser);

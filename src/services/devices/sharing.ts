@@ -9,6 +9,7 @@ import {
   listInvitationsFor,
   listInvitationsOf,
   listMembers,
+  maxInvitations,
   putInvitation,
   type InvitationRow,
 } from '../../db/devices/members.ts';
@@ -23,6 +24,7 @@ import { dayMs, toIso } from '../../domain/time.ts';
 import { requireUser } from '../accounts/accounts.ts';
 import { askDeviceAs, decide, requireDevice } from './device-access.ts';
 import type { RemoteDevice } from '../../objects/calls/stubs.ts';
+import { isEmailVerified, requireVerified } from '../accounts/email-verification.ts';
 
 const invitationMs = 7 * dayMs;
 
@@ -35,9 +37,9 @@ export async function inviteMember(
   const db = context.primary();
   const { device } = await requireDevice(context, actor, deviceId, 'share');
   const foldedEmail = foldName(email);
-  if ((await requireUser(context, actor.userId)).foldedEmail === foldedEmail) {
-    throw new RefusedError({ kind: 'is_owner', deviceId });
-  }
+  const sender = await requireUser(context, actor.userId);
+  requireVerified(context.config, sender);
+  if (sender.foldedEmail === foldedEmail) throw new RefusedError({ kind: 'is_owner', deviceId });
   const { limits } = context.config;
   const createdAt = Date.now();
   const invitation = {
@@ -54,6 +56,8 @@ export async function inviteMember(
   const put = await putInvitation(db, invitation, limits);
   if (put === 'no_device') throw new RefusedError({ kind: 'not_found', what: 'device', id: deviceId });
   if (put === 'full') throw limitReached('membersPerDevice', limits.membersPerDevice);
+  if (put === 'sender_full') throw limitReached('invitationsPerSender', maxInvitations.sender);
+  if (put === 'recipient_full') throw limitReached('invitationsPerRecipient', maxInvitations.recipient);
   try {
     await noteInvitation(context, actor, deviceId, 'invited', role, { email, address });
   } catch (error) {
@@ -83,8 +87,9 @@ export async function withdrawInvitation(
 }
 
 export async function pageIncoming(context: ServiceContext, userId: number, page: PageRequest) {
-  const { foldedEmail } = await requireUser(context, userId);
-  const { total, rows } = await listInvitationsFor(context.primary(), foldedEmail, Date.now(), page);
+  const user = await requireUser(context, userId);
+  if (!isEmailVerified(context.config, user)) return { list: [], total: 0, ...page };
+  const { total, rows } = await listInvitationsFor(context.primary(), user, Date.now(), page);
   const list = rows.map(({ invitation, deviceId, inviter }) => {
     const { invitationId, role, createdAt, expiresAt } = describeInvitation(invitation);
     return { invitationId, deviceId, invitedBy: inviter, role, createdAt, expiresAt };
@@ -95,26 +100,31 @@ export async function pageIncoming(context: ServiceContext, userId: number, page
 /** The same answer if it is repeated before the invitation is gone. @throws RefusedError not_found, limit_reached */
 export async function acceptInvitation(context: ServiceContext, userId: number, id: string, address: string) {
   const db = context.primary();
-  const { foldedEmail, email } = await requireUser(context, userId);
-  const open = await findInvitation(db, id, foldedEmail, Date.now(), context.config.limits);
-  if (open === undefined) throw noInvitation(id);
+  const { user, open } = await findOpenInvitation(context, userId, id);
   const { deviceId, invitation, maxMembers } = open;
   const { role, invitedBy } = invitation;
-  await decide(context, deviceId, { kind: 'member_joined', userId, role, invitedBy, email, address, maxMembers });
-  await deleteInvitation(db, id, { foldedEmail });
+  const party = { email: user.email, address };
+  await decide(context, deviceId, { kind: 'member_joined', userId, role, invitedBy, ...party, maxMembers });
+  await deleteInvitation(db, id, user);
   return { deviceId, role };
 }
 
 export async function declineInvitation(context: ServiceContext, userId: number, id: string, address: string) {
-  const db = context.primary();
-  const { foldedEmail, email } = await requireUser(context, userId);
-  const open = await findInvitation(db, id, foldedEmail, Date.now(), context.config.limits);
-  if ((await deleteInvitation(db, id, { foldedEmail })) === undefined) throw noInvitation(id);
-  if (open !== undefined) {
-    const party = { email, address };
-    await noteInvitation(context, inPerson(userId), open.deviceId, 'invitation_declined', null, party);
-  }
+  const { user, open } = await findOpenInvitation(context, userId, id);
+  if ((await deleteInvitation(context.primary(), id, user)) === undefined) throw noInvitation(id);
+  const party = { email: user.email, address };
+  await noteInvitation(context, inPerson(userId), open.deviceId, 'invitation_declined', null, party);
   return { invitationId: id };
+}
+
+/** @throws RefusedError not_found, also for an account that did not prove its e-mail, or that has blocked the sender */
+async function findOpenInvitation(context: ServiceContext, userId: number, id: string) {
+  const user = await requireUser(context, userId);
+  const isShown = isEmailVerified(context.config, user);
+  const { limits } = context.config;
+  const open = isShown ? await findInvitation(context.primary(), id, user, Date.now(), limits) : undefined;
+  if (open === undefined) throw noInvitation(id);
+  return { user, open };
 }
 
 export async function pageMembers(context: ServiceContext, actor: Actor, deviceId: string, page: PageRequest) {

@@ -16,6 +16,7 @@ const openRoutes = [
   'GET /api/v1/openapi.json',
   'GET /health',
   'POST /api/v1/devices/activate',
+  'POST /api/v1/users/email-verification',
   'POST /api/v1/users/login',
   'POST /api/v1/users/password-reset',
   'POST /api/v1/users/refresh-token',
@@ -250,7 +251,7 @@ describe.each(ways)('with a device connected %s', (way) => {
       const deletions = operations.filter(isDelete).sort((one, other) => other.path.length - one.path.length);
       // What deletions take away is asked for before, and the key that does not survive them is not used for them.
       for (const operation of [...operations.filter((one) => !isDelete(one)), ...deletions]) {
-        if (isOffer(operation) && operation.path.includes('{')) continue;
+        if (isOffer(operation) && operation.method !== 'GET') continue;
         const body = exampleBody(document, operation);
         const sent = operation.requestBody?.required === true ? { body } : {};
         // The operation before may have ended it.
