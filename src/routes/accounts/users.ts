@@ -91,7 +91,7 @@ export const userRoutes = createRouter()
       description: 'Registering sends it, too. A verified account gets none: the answer says whether it is.',
       ...onSessions,
       middleware: [onSessions.middleware, limitRate('LOGIN_LIMIT')] as const,
-      responses: responsesOf(schemas.verificationSchema, 'unauthorized', 'too_many_requests'),
+      responses: responsesOf(schemas.verificationSchema, ...signedInErrors, 'too_many_requests'),
     }),
     (c) => answer(c, requestVerification(c.var.context, c.var.caller.userId)),
   )
