@@ -1,7 +1,7 @@
 // Middleware order and routers. No rule of the product lives here.
 import { setAnswerHeaders } from './http/headers.ts';
 import { trustGateway } from './http/client-address.ts';
-import { allowOrigins } from './http/cross-origin.ts';
+import { allowOrigins, refuseCrossSite } from './http/cross-origin.ts';
 import { onError, onNotFound } from './http/envelope.ts';
 import { readBody } from './http/request-body.ts';
 import { logRequest } from './http/request-log.ts';
@@ -48,7 +48,7 @@ export function createApp() {
 
   app.use('/api/v1/products/:productKey/serials', readSerialsAsCsv);
   for (const path of ['/api/*', '/t/*']) {
-    app.use(path, allowOrigins, readBody({ name: 'requestBodyBytes', max: 64 * 1024 }));
+    app.use(path, allowOrigins, refuseCrossSite, readBody({ name: 'requestBodyBytes', max: 64 * 1024 }));
   }
   app.route('/api/v1', createApi());
   app.route('/t/:token/api/v1', claimRoutes);

@@ -74,6 +74,8 @@ export type Refusal =
   | { kind: 'sign_up_closed' }
   /** Its user has to show the password in this session first. */
   | { kind: 'confirmation_required' }
+  /** A page of another site had a visitor's browser send it. */
+  | { kind: 'cross_site'; origin: string }
   /** A registered serial that has not activated, or a device whose session was lost. */
   | { kind: 'device_not_activated'; deviceId: string }
   | { kind: 'claim_token_refused' }
@@ -180,6 +182,7 @@ const wireErrors = {
   account_disabled: { message: 'forbidden', detail: 'the account is disabled' },
   sign_up_closed: { message: 'forbidden', detail: 'sign-up is closed' },
   confirmation_required: { message: 'confirmation_required' },
+  cross_site: { message: 'forbidden', detail: 'sent by a page of another site' },
   claim_token_refused: { message: 'invalid_claim_token' },
   claim_code_refused: { message: 'invalid_claim_code' },
   claim_code_required: { message: 'claim_code_required' },

@@ -1,7 +1,8 @@
-// Browser applications of the configured origins may call the interface (field note 30). Never with credentials:
-// tokens travel in headers, cookies are not used.
+// Browser applications of the configured origins may call the interface (field note 30). Never with credentials: tokens travel
+// in headers, cookies are not used. Pages of other sites may write nothing.
 import { cors } from 'hono/cors';
 import { createMiddleware } from 'hono/factory';
+import { RefusedError } from '../domain/refusal.ts';
 import type { AppEnv } from './app-env.ts';
 
 const options = {
@@ -14,7 +15,7 @@ const byOrigin = cors({
   ...options,
   origin: (origin, c) => {
     const { corsOrigins } = (c.var as AppEnv['Variables']).context.config;
-    return corsOrigins.some((allowed) => isAllowed(origin, allowed)) ? origin : null;
+    return isAllowedBy(corsOrigins, origin) ? origin : null;
   },
 });
 
@@ -23,6 +24,28 @@ export const allowOrigins = createMiddleware<AppEnv>((c, next) => {
   if (c.req.header('Origin') === undefined) return next();
   return (c.var.context.config.corsOrigins.includes('*') ? byAnyOrigin : byOrigin)(c, next);
 });
+
+const safeMethods = ['GET', 'HEAD', 'OPTIONS'];
+
+/**
+ * A page of somebody else may send a simple request without asking, with the address of its visitor: it would guess passwords
+ * and activate devices from there. With a credential in a header a browser asks before.
+ */
+export const refuseCrossSite = createMiddleware<AppEnv>(async (c, next) => {
+  const { method } = c.req;
+  const header = (name: string) => c.req.header(name);
+  if (header('Sec-Fetch-Site') === 'cross-site' && !safeMethods.includes(method)) {
+    const hasCredential = header('Authorization') !== undefined || header('X-API-Key') !== undefined;
+    const origin = header('Origin') ?? '';
+    if (!hasCredential && !isAllowedBy(c.var.context.config.corsOrigins, origin)) {
+      throw new RefusedError({ kind: 'cross_site', origin });
+    }
+  }
+  await next();
+});
+
+const isAllowedBy = (corsOrigins: readonly string[], origin: string): boolean =>
+  corsOrigins.some((allowed) => allowed === '*' || isAllowed(origin, allowed));
 
 /** `http://localhost:*` is that host with any port, or none. */
 function isAllowed(origin: string, allowed: string): boolean {

@@ -35,15 +35,18 @@ export async function holdToShield(context: Limited, shield: FloodShield, key: s
 /** `write`: writes to the one database of all users. */
 type UserRequest = 'read' | 'write';
 
+/** Requests for which one counts that costs the database or the objects more than most. */
+export const costs = { search: 5, productChange: 5 } as const;
+
 const bursts = { read: 30, write: 10 };
 const maxWaitMs = 2_000;
 const maxUsers = 10_000;
 const bucketsByConfig = new WeakMap<Config, Record<UserRequest, Buckets>>();
 
 /** Waits until the user may ask again; at once if rate limits are relaxed. @throws RefusedError `rate_limited` */
-export async function holdToUserRate({ config }: Limited, userId: number, request: UserRequest): Promise<void> {
+export async function holdToUserRate({ config }: Limited, userId: number, request: UserRequest, cost = 1) {
   if (config.rateLimits === 'relaxed') return;
-  const waitMs = bucketsOf(config)[request].takeInAdvance(String(userId), maxWaitMs, Date.now());
+  const waitMs = bucketsOf(config)[request].takeInAdvance(String(userId), maxWaitMs, Date.now(), cost);
   if (waitMs === undefined) {
     const limit = request === 'write' ? 'userWritesPerSecond' : 'userRequestsPerSecond';
     throw new RefusedError({ kind: 'rate_limited', limit, retryAfterSeconds: maxWaitMs / 1000 });

@@ -21,6 +21,7 @@ import { disconnectClient } from '../broker/provisioner-emqx.ts';
 import { provisionAtBroker } from '../broker/provisioning.ts';
 import type { ServiceContext } from '../../context.ts';
 import { toIso } from '../../domain/time.ts';
+import { costs, holdToUserRate } from '../../pacing/rate-limits.ts';
 import { decideAs, requireDevice } from './device-access.ts';
 import type { Config } from '../../config.ts';
 import type { ChangeDeviceBody } from '../../protocol/http/devices.ts';
@@ -50,6 +51,7 @@ export async function pageDevices(
   if (search !== undefined && search !== '') {
     if (after !== undefined)
       throw new RefusedError({ kind: 'invalid_input', path: 'after', problem: 'not with search' });
+    await holdToUserRate(context, actor.userId, 'read', costs.search - 1);
     const { total, isCut, rows } = await searchDevices(db, { ...filter, search }, page, hasScope(actor, 'readSerial'));
     return { list: rows.map((row) => describeDevice(row, row.role, actor)), total, ...page, isCut };
   }

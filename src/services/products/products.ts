@@ -19,6 +19,7 @@ import { isProductKey } from '../../domain/topics.ts';
 import type { CreateProductBody, UpdateProductBody } from '../../protocol/http/products.ts';
 import type { ServiceContext } from '../../context.ts';
 import { dayMs, toIso } from '../../domain/time.ts';
+import { costs, holdToUserRate } from '../../pacing/rate-limits.ts';
 import { callPropagator } from '../../objects/calls/stubs.ts';
 
 export async function createProduct(context: ServiceContext, actor: Actor, body: CreateProductBody) {
@@ -69,6 +70,7 @@ export async function changeProduct(
   const { controlMode, offlineGraceSeconds, reactivation } = changes;
   const isForDevices = [controlMode, offlineGraceSeconds, reactivation].some((change) => change !== undefined);
   if (isForDevices) {
+    await holdToUserRate(context, actor.userId, 'write', costs.productChange - 1);
     unwrap(await callPropagator(context.env, product.id, 'admitChange', 'once', (stub) => stub.admitChange()));
   }
   const changed = await updateProduct(database, product.id, { ...changes, updatedAt: Date.now() }, isForDevices);

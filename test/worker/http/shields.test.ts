@@ -124,6 +124,21 @@ describe('the rate of a user', () => {
     expect((await read(other.token)).status).toBe(200);
   });
 
+  it('is used up sooner by searches and by changes that all devices of a product learn', async () => {
+    const { token } = await createUser();
+    const changed = { ...production, LIMITS: 'userRequestsPerSecond=1,userWritesPerSecond=1' } as unknown as Env;
+    const headers = { Authorization: `Bearer ${token}` };
+    const countOf = async (send: () => Promise<Response>) =>
+      (await sendAtOnce(36, send)).statuses.filter((status) => status === 200).length;
+    const body = { productKey: `costly-${crypto.randomUUID()}`, name: 'Switch' };
+    await call('POST', '/products', { token, body });
+    const change = (member: object) => () =>
+      ask(changed, `/api/v1/products/${body.productKey}`, headers, { method: 'PUT', body: JSON.stringify(member) });
+    expect(await countOf(() => ask(changed, '/api/v1/devices?search=x', headers))).toBeLessThanOrEqual(7);
+    expect(await countOf(change({ offlineGraceSeconds: 5 }))).toBeLessThanOrEqual(3);
+    expect(await countOf(change({ name: 'Switch 2' })), 'owed').toBeLessThanOrEqual(1);
+  });
+
   it('is slower for writes, and writes do not hold up reads and commands', async () => {
     const { token } = await createUser();
     const changed = { ...production, LIMITS: 'userWritesPerSecond=1' } as unknown as Env;
@@ -137,6 +152,24 @@ describe('the rate of a user', () => {
     expect((await ask(changed, '/api/v1/users/me', headers)).status).toBe(200);
     expect((await control()).status).toBe(404);
   });
+});
+
+it('a page of another site guesses no password with the browsers of its visitors, unless its origin is allowed', async () => {
+  const { email } = await createUser();
+  const body = JSON.stringify({ email, password: 'wrong horse' });
+  const logIn = async (headers: Record<string, string>, path = '/api/v1/users/login') =>
+    (await ask(env, path, { 'Content-Type': 'text/plain', ...headers }, { method: 'POST', body })).status;
+  const crossSite = { 'Sec-Fetch-Site': 'cross-site', Origin: 'https://evil.test' };
+  expect(await logIn(crossSite)).toBe(403);
+  expect(await logIn({ 'Sec-Fetch-Site': 'cross-site' }), 'without an origin').toBe(403);
+  expect(await logIn(crossSite, '/t/x/api/v1/devices/activate')).toBe(403);
+  expect(await logIn({ ...crossSite, Origin: 'https://app.test' }), 'of CORS_ORIGINS').toBe(401);
+  expect(await logIn({ 'Sec-Fetch-Site': 'same-origin' })).toBe(401);
+  expect(await logIn({}), 'no browser').toBe(401);
+  expect((await ask(env, '/api/v1/openapi.json', crossSite)).status).toBe(200);
+  const { token } = await createUser();
+  const headers = { ...crossSite, Authorization: `Bearer ${token}` };
+  expect((await ask(env, '/api/v1/users/logout', headers, { method: 'POST', body: '{}' })).status).not.toBe(403);
 });
 
 describe('API keys', () => {
