@@ -1,17 +1,19 @@
 // What runs every minute (wrangler.toml, triggers): work left over from requests, a look at devices that show as online,
-// and the removal of expired rows. Each job runs by itself: one that fails does not keep the others from running.
+// and the removal of expired rows and unused devices. Each job runs by itself: one that fails does not keep the others from running.
 import { readConfig } from './config.ts';
 import { deleteExpiredRows } from './db/expired-rows.ts';
 import { describeError, log } from './log.ts';
 import { deliverOutbox } from './services/broker/provisioning.ts';
 import { createContext, type ServiceContext } from './context.ts';
 import { reconcilePresence } from './services/operations/presence-reconciliation.ts';
+import { deleteUnusedDevices } from './services/operations/unused-devices.ts';
 import { propagateProductChanges } from './services/products/products.ts';
 
 const jobs = {
   propagateProductChanges,
   reconcilePresence: (context: ServiceContext) => reconcilePresence(context),
   deliverOutbox,
+  deleteUnusedDevices,
   deleteExpired: ({ primary }: ServiceContext) => deleteExpiredRows(primary(), Date.now()),
 };
 

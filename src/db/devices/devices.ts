@@ -1,13 +1,13 @@
 // Queries on single rows of `devices`; lists are in lists.ts. Name, disabled and presence are a projection of the
 // device's session, written by it alone through `writeProjections`. Activation writes everything else.
-import { and, asc, eq, getTableColumns, gt, inArray, isNull, lt, sql } from 'drizzle-orm';
+import { and, asc, eq, getTableColumns, gt, gte, inArray, isNotNull, isNull, lt, sql } from 'drizzle-orm';
 import { runTogether, type Database } from '../client.ts';
 import { insertSelect } from '../insert.ts';
 import { users } from '../schema/accounts.ts';
 import { deviceMembers, devices } from '../schema/devices.ts';
 import { productDeviceCounts, products } from '../schema/products.ts';
 import { limitOf, type UserLimits } from '../accounts/user-limits.ts';
-import { hourMs } from '../../domain/time.ts';
+import { dayMs, hourMs } from '../../domain/time.ts';
 
 export type DeviceRow = typeof devices.$inferSelect;
 export type DeviceWithProduct = NonNullable<Awaited<ReturnType<typeof findDevice>>>;
@@ -39,16 +39,20 @@ const withProduct = {
 
 type NewDevice = Pick<
   DeviceRow,
-  'deviceId' | 'productId' | 'deviceSN' | 'name' | 'firmwareVersion' | 'chipModel' | 'createdAt'
+  'deviceId' | 'productId' | 'deviceSN' | 'name' | 'firmwareVersion' | 'chipModel' | 'createdAt' | 'activationNetwork'
 >;
 
-export type ReachedLimit = { name: 'devicesPerProduct' | 'newSerialsPerProductHour'; max: number };
+/** Devices that a network activated within a day and that never logged in: each costs a row and an object. */
+const unusedPerNetworkDay = 200;
+
+type QuotaName = 'devicesPerProduct' | 'newSerialsPerProductHour';
+export type ReachedLimit = { name: QuotaName | 'unusedPerNetworkDay'; max: number };
 
 /** One statement, so that simultaneous activations cannot exceed a limit. @returns the limit that is reached */
 export async function insertDevice(
   db: Database,
   device: NewDevice,
-  limits: UserLimits<ReachedLimit['name']>,
+  limits: UserLimits<QuotaName>,
 ): Promise<ReachedLimit | undefined> {
   const hour = Math.floor(device.createdAt / hourMs);
   const maxDevices = limitOf(products.ownerId, 'devicesPerProduct', limits);
@@ -60,21 +64,35 @@ export async function insertDevice(
     where ${products.id} = ${device.productId}`;
   const ofProduct = { ownerId: sql`${products.ownerId}`, projectId: sql`${products.projectId}` };
   const row = { ...device, ...ofProduct, connectionStatus: 2, activatedAt: device.createdAt };
-  type Counts = { devices: number; new_in_hour: number; max_devices: number; max_new: number };
+  const unused = db
+    .select({ id: devices.id })
+    .from(devices)
+    .where(
+      and(
+        eq(devices.activationNetwork, device.activationNetwork ?? ''),
+        gte(devices.activatedAt, device.createdAt - dayMs),
+        isNull(devices.lastOnlineAt),
+      ),
+    )
+    .limit(unusedPerNetworkDay);
+  const countUnused = sql`(select count(*) from ${unused})`;
+  type Counts = { devices: number; new_in_hour: number; max_devices: number; max_new: number; unused: number };
   const [inserted, counted] = await runTogether<[unknown, Counts]>(db, [
     sql`
     ${insertSelect(devices, row)}
     from ${productWithCounts} and ${products.deletedAt} is null and ${products.status} = 1 and ${products.activation} = 'open'
-      and ${all} < ${maxDevices} and ${newInHour} < ${maxNew}
+      and ${all} < ${maxDevices} and ${newInHour} < ${maxNew} and ${countUnused} < ${unusedPerNetworkDay}
     on conflict do nothing returning id`,
     sql`
-      select ${all} as devices, ${newInHour} as new_in_hour, ${maxDevices} as max_devices, ${maxNew} as max_new
+      select ${all} as devices, ${newInHour} as new_in_hour, ${maxDevices} as max_devices, ${maxNew} as max_new,
+        ${countUnused} as unused
       from ${productWithCounts}`,
   ]);
   const [counts] = counted.results;
   if (inserted.results.length === 1 || counts === undefined) return undefined;
   if (counts.devices >= counts.max_devices) return { name: 'devicesPerProduct', max: counts.max_devices };
-  return counts.new_in_hour >= counts.max_new ? { name: 'newSerialsPerProductHour', max: counts.max_new } : undefined;
+  if (counts.new_in_hour >= counts.max_new) return { name: 'newSerialsPerProductHour', max: counts.max_new };
+  return counts.unused < unusedPerNetworkDay ? undefined : { name: 'unusedPerNetworkDay', max: unusedPerNetworkDay };
 }
 
 export async function findDeviceBySerial(db: Database, productId: number, deviceSN: string) {
@@ -93,10 +111,10 @@ export async function findRecordOf(db: Database, deviceId: string, productKey: s
   return { hasRecord: row?.record === 1, hasProduct: row?.product === 1 };
 }
 
-export async function activateRegistered(db: Database, deviceId: string, nowMs: number): Promise<boolean> {
+export async function activateRegistered(db: Database, deviceId: string, network: string | null, nowMs: number) {
   const activated = await db
     .update(devices)
-    .set({ activatedAt: nowMs, connectionStatus: 2 })
+    .set({ activatedAt: nowMs, activationNetwork: network, connectionStatus: 2 })
     .where(and(eq(devices.deviceId, deviceId), isNull(devices.activatedAt)))
     .returning({ id: devices.id });
   // The count of changed rows would have those of triggers in it.
@@ -142,6 +160,19 @@ export async function listDevicesAfter(db: Database, afterId: number, limit: num
       ),
     )
     .orderBy(asc(devices.id))
+    .limit(limit);
+}
+
+/** Nobody claimed them, nor registered their serials, and none ever logged in. */
+export async function listUnusedDevices(db: Database, activatedBeforeMs: number, limit: number) {
+  const isOld = and(isNotNull(devices.activatedAt), lt(devices.activatedAt, activatedBeforeMs));
+  const isNobodys = and(isNull(devices.claimedAt), isNull(devices.registeredAt), eq(devices.isDisabled, false));
+  return db
+    .select({ ...getTableColumns(devices), productKey: products.productKey })
+    .from(devices)
+    .innerJoin(products, eq(devices.productId, products.id))
+    .where(and(isNull(devices.lastOnlineAt), isOld, isNobodys))
+    .orderBy(asc(devices.activatedAt))
     .limit(limit);
 }
 

@@ -52,9 +52,13 @@ export const devices = sqliteTable(
     index('devices_owner_status').on(table.ownerId, table.status, table.createdAt, table.id),
     index('devices_owner_product_status').on(table.ownerId, table.productId, table.status, table.createdAt, table.id),
     index('devices_owner_name').on(table.ownerId, table.searchName),
+    /** Of devices that are removed after a while. */
     index('devices_never_online')
       .on(table.activatedAt)
-      .where(sql`${table.lastOnlineAt} is null and ${table.activatedAt} is not null`),
+      .where(
+        sql`${table.lastOnlineAt} is null and ${table.activatedAt} is not null
+          and ${table.claimedAt} is null and ${table.registeredAt} is null`,
+      ),
     index('devices_never_online_network')
       .on(table.activationNetwork, table.activatedAt)
       .where(sql`${table.lastOnlineAt} is null and ${table.activationNetwork} is not null`),

@@ -75,14 +75,16 @@ type Activation = {
 async function activateNew(context: ServiceContext, activation: Activation) {
   const { product, request, address } = activation;
   await refuseFloodOfNew(context, product.productKey, address);
-  const made = await makeDevice(context.primary(), context.config, product, request);
+  const made = await makeDevice(context.primary(), context.config, product, request, networkIn(context, activation));
   return made && issueCredentials(context, activation, made);
 }
 
 /** A registered serial becomes a device here; undefined if it was removed, or activated, at the same moment. */
 async function activateKnown(context: ServiceContext, activation: Activation, record: DeviceRow) {
   const db = context.primary();
-  if (record.activatedAt === null && !(await activateRegistered(db, record.deviceId, Date.now()))) return undefined;
+  const { deviceId, activatedAt } = record;
+  if (activatedAt === null && !(await activateRegistered(db, deviceId, networkIn(context, activation), Date.now())))
+    return undefined;
   const answer = await issueCredentials(context, activation, record);
   if (answer !== undefined) await noteVersions(db, record, activation.request);
   return answer;
@@ -170,13 +172,20 @@ async function refuseFloodOfNew(context: ServiceContext, productKey: string, cli
   await holdToShield(context, 'NEW_DEVICE_LIMIT', productKey);
 }
 
+/** null counts nowhere. */
+function networkIn({ config }: ServiceContext, { address }: Activation): string | null {
+  return config.rateLimits === 'production' ? address : null;
+}
+
 async function makeDevice(
   db: Database,
   { limits }: Config,
   product: ProductRow,
   { deviceSN, firmwareVersion = '', chipModel = '' }: ActivateBody,
+  activationNetwork: string | null,
 ): Promise<DeviceRow | undefined> {
-  const facts = { deviceSN, name: nameOf(product.name, deviceSN), firmwareVersion, chipModel };
+  const name = nameOf(product.name, deviceSN);
+  const facts = { deviceSN, name, firmwareVersion, chipModel, activationNetwork };
   const record = { deviceId: createId('dev_', 8), productId: product.id, ...facts, createdAt: Date.now() };
   const reached = await insertDevice(db, record, limits);
   const made = await findDeviceBySerial(db, product.id, deviceSN);
@@ -192,6 +201,8 @@ async function noteVersions(db: Database, record: DeviceRow, reported: ActivateB
 
 function refusalOf({ name, max }: ReachedLimit, nowMs: number): Refusal {
   if (name === 'devicesPerProduct') return { kind: 'limit_reached', limit: { name, max } };
+  // There is room once some of them have logged in.
+  if (name === 'unusedPerNetworkDay') return { kind: 'rate_limited', limit: name, retryAfterSeconds: hourMs / 1000 };
   return { kind: 'rate_limited', limit: name, retryAfterSeconds: Math.ceil((hourMs - (nowMs % hourMs)) / 1000) };
 }
 

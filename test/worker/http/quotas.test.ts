@@ -3,7 +3,9 @@
 import { env } from 'cloudflare:workers';
 import { describe, expect, it } from 'vitest';
 import { call, createUser, type Answer, type TestUser } from '../rig/clients/client.ts';
-import { callLimited } from '../rig/limited.ts';
+import { runScheduledJobs } from '../../../src/scheduled.ts';
+import { callLimited, fetchWith } from '../rig/limited.ts';
+import { reportConnected } from '../rig/provision.ts';
 import { insertRecords } from '../rig/records.ts';
 
 const newKey = () => `quota-${crypto.randomUUID()}`;
@@ -148,6 +150,67 @@ describe('new serials of a product within an hour', () => {
     expect((await activate(productKey, 'SN-1')).status).toBe(429);
     await setLimit(owner, 'newSerialsPerProductHour', 5);
     expect((await activate(productKey, 'SN-1')).status).toBe(200);
+  });
+});
+
+describe('devices that were activated and never logged in', () => {
+  const address = '198.51.100.200';
+  const activateFrom = (network: string, productKey: string, deviceSN: string) =>
+    fetchWith(
+      { RATE_LIMITS: 'production' },
+      'POST',
+      '/devices/activate',
+      { 'CF-Connecting-IP': network },
+      { productKey, deviceSN },
+    );
+  const change = (columns: string, where: string) =>
+    env.DB.prepare(`update devices set ${columns} where ${where}`).run();
+
+  it('fill no database for a stranger: a network makes at most 200 of them in a day', async () => {
+    const owner = await createUser();
+    const { productKey } = (await createProduct(owner)).data;
+    await insertRecords({ ownerId: owner.userId, productKey, count: 199 });
+    const ofOwner = `owner_id = ${owner.userId}`;
+    await change(`activation_network = '${address}', activated_at = ${Date.now()}`, ofOwner);
+    expect((await activateFrom(address, productKey, 'SN-1')).status).toBe(200);
+    const refused = await activateFrom(address, productKey, 'SN-2');
+    expect([refused.status, refused.headers.get('Retry-After')]).toEqual([429, '3600']);
+    expect((await activateFrom(address, productKey, 'SN-1')).status, 'known').toBe(200);
+    expect((await activateFrom('198.51.100.201', productKey, 'SN-2')).status).toBe(200);
+    await change('last_online_at = 1', `${ofOwner} and device_sn = 'RECORD-1'`);
+    expect((await activateFrom(address, productKey, 'SN-3')).status, 'one has logged in').toBe(200);
+    expect((await activateFrom(address, productKey, 'SN-4')).status).toBe(429);
+    await change(`activated_at = ${Date.now() - 25 * 3_600_000}`, `${ofOwner} and device_sn like 'RECORD-%'`);
+    expect((await activateFrom(address, productKey, 'SN-4')).status, 'a day later').toBe(200);
+  });
+
+  it('do not stay for ever, and none goes that somebody claimed, registered, disabled, or that ever logged in', async () => {
+    const owner = await createUser();
+    const { productKey } = (await createProduct(owner)).data;
+    await call('POST', `/products/${productKey}/serials`, { token: owner.token, body: { serials: ['registered'] } });
+    const { token } = (await call<{ token: string }>('POST', '/devices/claim-tokens', { token: owner.token, body: {} }))
+      .data;
+    const claimed = { body: { productKey, deviceSN: 'claimed' } };
+    expect((await call('POST', `/t/${token}/api/v1/devices/activate`, claimed)).status).toBe(200);
+    const serials = ['unused', 'registered', 'disabled', 'online', 'young'];
+    const ids = new Map<string, string>();
+    for (const serial of serials) ids.set(serial, (await activate(productKey, serial)).data.deviceId);
+    await call('PATCH', `/devices/${ids.get('disabled')}`, { token: owner.token, body: { disabled: true } });
+    await reportConnected({ deviceId: ids.get('online')! });
+    const ofProduct = `product_id = (select id from products where product_key = '${productKey}')`;
+    // The record of the device that is online lags.
+    await change('last_online_at = null', `${ofProduct} and device_sn = 'online'`);
+    await change(`activated_at = ${Date.now() - 31 * 86_400_000}`, `${ofProduct} and device_sn <> 'young'`);
+    await runScheduledJobs(env);
+    const { data } = await call<{ list: { deviceSN: string }[] }>('GET', '/devices', { token: owner.token });
+    expect(data.list.map(({ deviceSN }) => deviceSN).sort()).toEqual([
+      'claimed',
+      'disabled',
+      'online',
+      'registered',
+      'young',
+    ]);
+    expect((await call('GET', `/devices/${ids.get('unused')}/status`, { token: owner.token })).status).toBe(404);
   });
 });
 
