@@ -5,6 +5,7 @@ import { styleText } from 'node:util';
 import { connectAsync } from 'mqtt';
 import { describeFailure } from '../rig/clients/api.ts';
 import { RelayClient } from '../rig/clients/relay-client.ts';
+import { isPlaintext } from '../node-service/environment.ts';
 import { readCommandLine } from '../rig/command-line.ts';
 import { operatorPath } from '../src/protocol/operator.ts';
 import { readBaseAddress } from './base-address.ts';
@@ -15,7 +16,7 @@ const usage = `Usage: npm run doctor -- --url URL [--broker mqtts://HOST:PORT]
   --url     base address of the service
   --broker  the address that devices get, with the scheme: whether it is reachable and refuses strangers
 
-  With OPERATOR_SECRET in the environment its use is checked, too.`;
+  With OPERATOR_SECRET in the environment its use is checked, too, and a missing part is named.`;
 
 const answerWithinMs = 10_000;
 const stranger = { username: 'doctor&dev_00000000', password: 'no-password-of-anybody' };
@@ -26,7 +27,10 @@ const { url, broker } = readCommandLine({ name: 'npm run doctor', usage, options
     throw new Error('--broker needs mqtts://HOST:PORT');
   return { ...values, url: readBaseAddress('--url', values.url) };
 });
-const operatorSecret = process.env['OPERATOR_SECRET'];
+const isReadable = isPlaintext(url) && process.env['ALLOW_PLAINTEXT'] !== '1';
+const operatorSecret = isReadable ? undefined : process.env['OPERATOR_SECRET'];
+const bearer: Record<string, string> =
+  operatorSecret === undefined ? {} : { Authorization: `Bearer ${operatorSecret}` };
 /** A check throws the fault, with what to do after the colon. */
 const checks: Record<string, () => Promise<string>> = {
   address: checkAddress,
@@ -35,7 +39,7 @@ const checks: Record<string, () => Promise<string>> = {
   relay: checkRelay,
   protection: checkProtection,
   ...(broker !== undefined && { broker: () => checkBroker(broker) }),
-  ...(operatorSecret !== undefined && { operator: () => checkOperator(operatorSecret) }),
+  ...(operatorSecret !== undefined && { operator: checkOperator }),
 };
 
 let faults = 0;
@@ -64,7 +68,7 @@ async function checkAddress(): Promise<string> {
 }
 
 async function checkHealth(): Promise<string> {
-  const response = await ask('/health');
+  const response = await ask('/health', bearer);
   const { message } = (await response.json()) as { message: string };
   return response.ok ? 'every part is connected' : fault(`${message}: ${adviceFor(message)}`);
 }
@@ -79,7 +83,11 @@ function adviceFor(message: string): string {
     [/bridge/, 'start the bridge, and compare its BRIDGE_SECRET and WORKER_URL with this deployment'],
     [/broker/, "look at the bridge's log: broker address, login and certificate"],
   ];
-  return advice.find(([pattern]) => pattern.test(message))?.[1] ?? 'look at the log of the Worker';
+  const otherwise =
+    operatorSecret === undefined
+      ? 'OPERATOR_SECRET in the environment names the part'
+      : 'look at the log of the Worker';
+  return advice.find(([pattern]) => pattern.test(message))?.[1] ?? otherwise;
 }
 
 async function checkReference(): Promise<string> {
@@ -120,8 +128,8 @@ async function checkBroker(address: string): Promise<string> {
   return `${address} is reachable and refuses strangers (${outcome})`;
 }
 
-async function checkOperator(secret: string): Promise<string> {
-  const { ok } = await ask(`${operatorPath}/metrics`, { Authorization: `Bearer ${secret}` });
+async function checkOperator(): Promise<string> {
+  const { ok } = await ask(`${operatorPath}/metrics`, bearer);
   return ok ? 'OPERATOR_SECRET is right' : fault('OPERATOR_SECRET is none of the OPERATOR_SECRETS of this deployment');
 }
 

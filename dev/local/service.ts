@@ -77,7 +77,7 @@ async function run(settings: Settings): Promise<void> {
   const entry = place.hasBroker ? brokerPart(place) : gatewayPart(place);
   await Promise.all([supervisor.start(workerPart(place, buildDir)), supervisor.start(entry)]);
   if (place.hasBroker) await supervisor.start(bridgePart(place));
-  await waitForHealth(api);
+  await waitForHealth(api, place.secrets.OPERATOR_SECRETS);
   if (isStopping()) return;
 
   const { shownHost: mqttHost, ports } = place;
@@ -140,9 +140,9 @@ async function showDemo(apiUrl: string, stateDir: string, addresses: Addresses):
   }
 }
 
-async function waitForHealth(api: string): Promise<void> {
+async function waitForHealth(api: string, secret: string): Promise<void> {
   let missing: string | undefined;
-  const isHealthy = async () => isStopping() || (missing = await askHealth(api)) === undefined;
+  const isHealthy = async () => isStopping() || (missing = await askHealth(api, secret)) === undefined;
   await eventually(() => `all parts are connected: ${missing}`, isHealthy, patienceMs);
 }
 

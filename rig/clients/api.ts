@@ -13,10 +13,11 @@ export function connectApi(workerUrl: string, credentials?: Credentials, send?: 
   });
 }
 
-/** undefined when every part of the service is connected, else what the service reports as missing. */
-export async function askHealth(workerUrl: string): Promise<string | undefined> {
+/** undefined when every part of the service is connected, else what the service reports as missing, by name with `secret`. */
+export async function askHealth(workerUrl: string, secret = ''): Promise<string | undefined> {
   try {
-    const response = await fetch(`${workerUrl}/health`, { signal: AbortSignal.timeout(2_000) });
+    const headers = { Authorization: `Bearer ${secret}` };
+    const response = await fetch(`${workerUrl}/health`, { headers, signal: AbortSignal.timeout(2_000) });
     const { message } = (await response.json()) as { message?: string };
     return response.ok ? undefined : (message ?? `health answers ${response.status}`);
   } catch (error) {

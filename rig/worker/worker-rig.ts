@@ -144,7 +144,7 @@ export class WorkerRig {
   async untilHealthy(): Promise<void> {
     let missing: string | undefined;
     const describe = () => `a healthy service: ${missing} ${JSON.stringify(this.#bridges.at(-1)?.lines.slice(-5))}`;
-    await eventually(describe, async () => (missing = await askHealth(this.url)) === undefined);
+    await eventually(describe, async () => (missing = await askHealth(this.url, bridgeSecret)) === undefined);
   }
 
   /** The status view, once it fits. */

@@ -4,6 +4,7 @@ import { z } from '@hono/zod-openapi';
 import type { Context, TypedResponse } from 'hono';
 import type { JSONValue } from 'hono/utils/types';
 import type { AppEnv } from '../http/app-env.ts';
+import { limitRate } from '../http/client-address.ts';
 import { errorAnswers } from '../http/envelope.ts';
 import { createRouter, routesAbout } from '../http/router.ts';
 
@@ -16,26 +17,28 @@ export const brokerPlaceholders = { host: '@MQTT_HOST@', port: '@MQTT_PORT@', tl
 
 const documentAnswer = (description: string) => ({
   200: { description, content: { 'application/json': { schema: z.looseObject({}) } } },
-  ...errorAnswers(),
+  ...errorAnswers('too_many_requests'),
 });
 
 export const referenceRoutes = createRouter()
   .openapi(
     route('get', '/openapi.json', {
       summary: 'This document',
+      middleware: limitRate('HEALTH_LIMIT'),
       responses: documentAnswer('OpenAPI 3.1, without an envelope'),
     }),
-    async (c) => sendDocument(c, await readDocument(c, 'openapi')),
+    async (c) => sendDocument(c, (await openDocument(c, 'openapi')).body),
   )
   .openapi(
     route('get', '/asyncapi.json', {
       summary: 'Device topics, relay and provisioning',
+      middleware: limitRate('HEALTH_LIMIT'),
       responses: documentAnswer('AsyncAPI 3, without an envelope'),
     }),
     async (c) => {
       const { broker } = c.var.context.config;
       const members = ['host', 'port', 'tlsPort'] as const;
-      const document = await readDocument(c, 'asyncapi');
+      const document = await (await openDocument(c, 'asyncapi')).text();
       return sendDocument(
         c,
         members.reduce((text, name) => text.replaceAll(brokerPlaceholders[name], String(broker[name])), document),
@@ -44,13 +47,13 @@ export const referenceRoutes = createRouter()
   );
 
 /** @throws Error if it was not built */
-async function readDocument(c: Context<AppEnv>, name: 'openapi' | 'asyncapi'): Promise<string> {
+async function openDocument(c: Context<AppEnv>, name: 'openapi' | 'asyncapi'): Promise<Response> {
   const file = await c.env.ASSETS.fetch(new URL(`/reference/${name}.json`, c.req.url));
   if (!file.ok) throw new Error(`the document ${name} is not there: ${file.status}`);
-  return file.text();
+  return file;
 }
 
-function sendDocument(c: Context<AppEnv>, json: string) {
+function sendDocument(c: Context<AppEnv>, json: string | ReadableStream | null) {
   c.header('Content-Type', 'application/json');
   // It changes with a deployment only and holds nothing confidential.
   c.header('Cache-Control', 'public, max-age=300');

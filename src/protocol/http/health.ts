@@ -1,4 +1,4 @@
-// The answer of the health address: every part up, or an error that names the missing ones.
+// The answer of the health address: well, or an error; the parts by name for the operator and bridges alone.
 import { z } from '@hono/zod-openapi';
 
 const upSchema = z.literal('up');
@@ -6,12 +6,15 @@ const upSchema = z.literal('up');
 export const healthSchema = z
   .object({
     status: z.literal('ok'),
-    parts: z.object({
-      api: upSchema,
-      database: upSchema,
-      bridge: upSchema.optional().openapi({ description: 'Absent where there is no broker' }),
-      broker: upSchema.optional().openapi({ description: 'Absent where there is no broker' }),
-    }),
+    parts: z
+      .object({
+        api: upSchema,
+        database: upSchema,
+        bridge: upSchema.optional().openapi({ description: 'Absent where there is no broker' }),
+        broker: upSchema.optional().openapi({ description: 'Absent where there is no broker' }),
+      })
+      .optional()
+      .openapi({ description: 'With a secret of the operator or of a bridge' }),
   })
   .openapi('Health');
 

@@ -1,7 +1,9 @@
-// For deployment checks and monitors, without authentication: whether the service works, and what is missing.
+// For deployment checks and monitors, without authentication: whether the service works. What is missing is told with a secret.
 import { answer, responsesOf } from '../../http/envelope.ts';
+import { isOneOf } from '../../crypto/secrets.ts';
 import { limitRate } from '../../http/client-address.ts';
 import { createRouter, routesAbout } from '../../http/router.ts';
+import { readBearerSecret } from '../../http/secret-header.ts';
 import { healthSchema, unhealthySchema } from '../../protocol/http/health.ts';
 import { findMissingParts } from '../../services/operations/health.ts';
 
@@ -10,7 +12,9 @@ const route = routesAbout('Health');
 export const healthRoutes = createRouter().openapi(
   route('get', '/', {
     summary: 'Check every part of the service',
-    description: 'The answer may be a few seconds old.',
+    description:
+      'The answer may be a few seconds old. It names the parts only with `Authorization: Bearer` and a secret of the operator or ' +
+      'of a bridge.',
     middleware: limitRate('HEALTH_LIMIT'),
     responses: {
       ...responsesOf(healthSchema, 'too_many_requests'),
@@ -18,11 +22,17 @@ export const healthRoutes = createRouter().openapi(
     },
   }),
   async (c) => {
+    const { operatorSecrets, bridgeSecrets, hasBroker } = c.var.context.config;
     const missing = await findMissingParts(c.var.context);
+    const secret = readBearerSecret(c);
+    const isTrusted =
+      secret !== undefined && ((await isOneOf(secret, operatorSecrets)) || (await isOneOf(secret, bridgeSecrets)));
     if (missing.length > 0) {
-      return c.json({ code: 503 as const, message: `unavailable: ${missing.join(', ')}`, data: null }, 503);
+      const message = isTrusted ? `unavailable: ${missing.join(', ')}` : 'unavailable';
+      return c.json({ code: 503 as const, message, data: null }, 503);
     }
-    const brokerSide = c.var.context.config.hasBroker ? ({ bridge: 'up', broker: 'up' } as const) : {};
+    if (!isTrusted) return answer(c, { status: 'ok' as const });
+    const brokerSide = hasBroker ? ({ bridge: 'up', broker: 'up' } as const) : {};
     return answer(c, { status: 'ok' as const, parts: { api: 'up' as const, database: 'up' as const, ...brokerSide } });
   },
 );

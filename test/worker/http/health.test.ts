@@ -3,8 +3,10 @@ import { createExecutionContext } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { describe, expect, it } from 'vitest';
 import { createApp } from '../../../src/app.ts';
+import { bridgeSecret } from '../rig/clients/link.ts';
 import type { LinkHealth } from '../../../src/objects/broker-link/broker-link.ts';
 
+const operatorSecret = 'operator-secret-of-the-worker-tests-only';
 const connected: LinkHealth = { bridgeConnected: true, brokerConnected: true, stall: null };
 
 /** The Worker with a broker link that answers as told, because no bridge dials in here. */
@@ -12,9 +14,11 @@ function check(
   health: () => Promise<LinkHealth>,
   changes: Partial<Env> = {},
   method = 'GET',
+  secret = operatorSecret,
 ): Promise<Response> | Response {
   const link = { getByName: () => ({ health }) } as unknown as Env['BROKER_LINK'];
-  const request = new Request('https://latchwork.test/health', { method });
+  const headers = { Authorization: `Bearer ${secret}` };
+  const request = new Request('https://latchwork.test/health', { method, headers });
   return createApp().fetch(request, { ...env, BROKER_LINK: link, ...changes }, createExecutionContext());
 }
 
@@ -23,8 +27,19 @@ function unavailable(parts: string): object {
 }
 
 describe('GET /health', () => {
-  it('answers 200 without authentication while every part is up', async () => {
+  it('names neither parts nor settings to a stranger, who learns only whether the service is well', async () => {
+    for (const secret of ['', 'guessed', 'gateway-secret-of-the-worker-tests-only']) {
+      const well = await check(() => Promise.resolve(connected), {}, 'GET', secret);
+      expect(await well.json()).toEqual({ code: 200, message: 'success', data: { status: 'ok' } });
+      const ill = await check(() => Promise.reject(new Error('down')), {}, 'GET', secret);
+      expect(await ill.json()).toEqual({ code: 503, message: 'unavailable', data: null });
+    }
+  });
+
+  it('answers 200 and names the parts to the operator and the bridge while every part is up', async () => {
     const response = await check(() => Promise.resolve(connected));
+    const asBridge = await check(() => Promise.resolve(connected), {}, 'GET', bridgeSecret);
+    expect(await asBridge.json()).toMatchObject({ data: { parts: { bridge: 'up' } } });
     expect(response.status).toBe(200);
     expect(await response.json()).toEqual({
       code: 200,
