@@ -24,12 +24,15 @@ const migrations: readonly string[] = [
    );
    CREATE TABLE idempotency_record (key TEXT PRIMARY KEY, created_at INTEGER NOT NULL, json TEXT NOT NULL)
      WITHOUT ROWID;`,
+  'CREATE INDEX idempotency_record_age ON idempotency_record (created_at)',
 ];
 const memories = ['transition', 'command', 'idempotency_record', 'journal', 'guest'] as const;
 const tables = ['version', 'slice', ...memories] as const;
 
 const idempotencyRecordLifeMs = dayMs;
-/** Expired records are looked for this often: finding them reads the table. */
+/** Beyond them the oldest is forgotten: one command in 9 s, all day. */
+const maxIdempotencyRecords = 10_000;
+/** Records that are over are looked for this often: counting them reads the index. */
 const cleanEvery = 64;
 
 export class DeviceStorage {
@@ -150,7 +153,12 @@ export class DeviceStorage {
 
   writeIdempotencyRecord(record: IdempotencyRecord, nowMs: number): void {
     if (Math.random() * cleanEvery < 1) {
-      this.#sql.exec('DELETE FROM idempotency_record WHERE created_at <= ?', nowMs - idempotencyRecordLifeMs);
+      this.#sql.exec(
+        `DELETE FROM idempotency_record WHERE created_at <= max(?, coalesce(
+           (SELECT created_at FROM idempotency_record ORDER BY created_at DESC LIMIT 1 OFFSET ?), 0))`,
+        nowMs - idempotencyRecordLifeMs,
+        maxIdempotencyRecords,
+      );
     }
     this.#sql.exec(
       'INSERT OR REPLACE INTO idempotency_record (key, created_at, json) VALUES (?, ?, ?)',

@@ -34,9 +34,9 @@ function digestsAt(credentials: CredentialsSlice, nowMs: number): string[] {
 }
 
 /** A further activation: by a stranger who knows the serial, or, with `isUnproven` false, with proof. */
-function activate(credentials: CredentialsSlice, passwordDigest: string, nowMs: number, isUnproven = true) {
+function activate(credentials: CredentialsSlice, passwordDigest: string, nowMs: number, isUnproven = true, from = '') {
   const issued = { secretDigest: 'secret', passwordDigest };
-  const added = addPassword(credentials, issued, nowMs, { isUnproven });
+  const added = addPassword(credentials, issued, nowMs, { isUnproven, network: from });
   if ('roomAtMs' in added) throw new Error(`no room until ${added.roomAtMs}`);
   return added;
 }
@@ -125,11 +125,44 @@ describe('messaging passwords', () => {
       credentials = logIn(credentials, String(number), number * 1000);
       if (number < maxInUse - 1) credentials = activate(credentials, String(number + 1), number * 1000);
     }
-    const another = (nowMs: number) => addPassword(credentials, { secretDigest: '', passwordDigest: 'x' }, nowMs, {});
+    const another = (nowMs: number) =>
+      addPassword(credentials, { secretDigest: '', passwordDigest: 'x' }, nowMs, { isUnproven: true, network: '' });
     const refused = another(maxInUse * 1000);
     if (!('roomAtMs' in refused)) throw new Error('there was room');
     expect('roomAtMs' in another(refused.roomAtMs - 1)).toBe(true);
     expect('roomAtMs' in another(refused.roomAtMs)).toBe(false);
+  });
+});
+
+describe('messaging passwords that a stranger keeps in use', () => {
+  const nowMs = maxInUse * 1000;
+  /** Activations with a login each, beside the password of the device. */
+  const occupied = (networkOf: (number: number) => string) => {
+    let credentials = logIn(first('own'), 'own', 0);
+    for (let number = 1; number < maxInUse; number++) {
+      credentials = activate(credentials, String(number), number * 1000, true, networkOf(number));
+      credentials = logIn(credentials, String(number), number * 1000);
+    }
+    return credentials;
+  };
+  const isRefused = (credentials: CredentialsSlice, network: string) =>
+    'roomAtMs' in
+    addPassword(credentials, { secretDigest: '', passwordDigest: 'x' }, nowMs, { isUnproven: true, network });
+
+  it('do not keep the device out of its own activation: the oldest of the network with most makes room', () => {
+    const credentials = occupied(() => 'of the stranger');
+    expect(isRefused(credentials, 'of the stranger')).toBe(true);
+    const again = logIn(activate(credentials, 'again', nowMs, true, 'of the device'), 'again', nowMs);
+    expect(digestsAt(again, nowMs)).toEqual(['own', '2', '3', '4', '5', '6', '7', '8', '9', 'again']);
+    expect(isRefused(again, 'of the stranger'), 'does not push it out in turn').toBe(true);
+  });
+
+  it('make room for an activation with a proof, from however many networks they came', () => {
+    const credentials = occupied((number) => `network ${number}`);
+    expect(isRefused(credentials, 'one more')).toBe(true);
+    expect(digestsAt(activate(credentials, 'proven', nowMs, false), nowMs)).toEqual(
+      expect.arrayContaining(['own', 'proven', '9']),
+    );
   });
 });
 

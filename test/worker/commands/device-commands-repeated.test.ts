@@ -1,5 +1,9 @@
 // Commands whose answer waits for the device's reply, and requests that a client repeats under an Idempotency-Key.
-import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { runInDurableObject } from 'cloudflare:test';
+import { env } from 'cloudflare:workers';
+import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import type { IdempotencyRecord } from '../../../src/domain/device/commands/commands.ts';
+import { DeviceStorage } from '../../../src/objects/device/storage.ts';
 import { bringUp } from '../rig/clients/bridge.ts';
 import { call, createUser } from '../rig/clients/client.ts';
 import { share } from '../rig/sharing.ts';
@@ -127,6 +131,26 @@ describe('Idempotency-Key', () => {
     expect((await control(device, up, '', withKey('k'))).data.commandId).toBe(first.data.commandId);
     setClock(nowMs + 24 * 3_600_000 + 1_000);
     expect((await control(device, up, '', withKey('k'))).data.commandId).not.toBe(first.data.commandId);
+  });
+
+  it('fills no storage: the oldest of very many are forgotten, those of a day and the newest are not', async () => {
+    const device = await activateOnline();
+    const { kept, plan } = await runInDurableObject(env.DEVICE_SESSION.getByName(device.deviceId), (_, { storage }) => {
+      const nowMs = Date.now();
+      storage.sql.exec(
+        `WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 10500)
+         INSERT INTO idempotency_record SELECT 'key ' || n, ${nowMs} - n, '{}' FROM n`,
+      );
+      vi.spyOn(Math, 'random').mockReturnValue(0);
+      const record = { key: 'newest', createdAtMs: nowMs } as IdempotencyRecord;
+      new DeviceStorage(storage).writeIdempotencyRecord(record, nowMs);
+      vi.restoreAllMocks();
+      const count = 'SELECT count(*) AS count, max(created_at) AS newest FROM idempotency_record';
+      const deletion = `EXPLAIN QUERY PLAN DELETE FROM idempotency_record WHERE created_at <= 1`;
+      return { kept: storage.sql.exec(count).one(), plan: JSON.stringify(storage.sql.exec(deletion).toArray()) };
+    });
+    expect(kept['count']).toBe(10_001);
+    expect(plan).toContain('idempotency_record_age');
   });
 
   it('outlives the hundred commands that are listed', async () => {

@@ -10,7 +10,7 @@ import { appendHistory } from '../core/history.ts';
 import type { DeviceState } from '../core/state.ts';
 import { ownershipOf } from '../ownership/sharing.ts';
 import { acceptRequest, refuseCommand } from './commands.ts';
-import { roomAtMs, spend } from '../../token-bucket.ts';
+import { roomAtMs, spend, unspent, type Spent } from '../../token-bucket.ts';
 import type { EventOf, Handler } from '../core/events.ts';
 
 export type GuestLinksSlice = {
@@ -30,11 +30,15 @@ type GuestLink = {
   uses: number;
   lastUsedAtMs: number | null;
   isEnded: boolean;
+  /** Its part of the uses of a minute. */
+  spent?: Spent;
 };
 
 export type NewGuestLink = Pick<GuestLink, 'linkId' | 'params' | 'expiresAtMs'> & { maxUses: number | undefined };
 
-export type GuestLinkView = Omit<GuestLink, 'createdBy' | 'madeByKey' | 'isEnded'> & { state: GuestLinkState };
+export type GuestLinkView = Omit<GuestLink, 'createdBy' | 'madeByKey' | 'isEnded' | 'spent'> & {
+  state: GuestLinkState;
+};
 
 export type GuestView = { deviceName: string; isOnline: boolean; link: GuestLinkView };
 
@@ -50,6 +54,8 @@ export const maxUsesOfLink = 1_000;
 export const maxDaysOfLink = 30;
 /** Of all links of a device together: a visitor presses a button, and presses it again. */
 export const guestUsesPerMinute = 20;
+/** Of one link: one guest uses up nobody else's. */
+export const linkUsesPerMinute = 10;
 
 export const guestLinksSlice: Slice<GuestLinksSlice> = {
   initial: { links: [], entries: 0 },
@@ -130,14 +136,17 @@ export const applyGuestUse: Handler<'guest_link_used'> = (
   if (isRepeated) return acceptRequest(state, input, decision);
   const linkState = stateOf(link, nowMs);
   if (linkState !== 'open') return { state, result: refuse({ kind: 'guest_link_refused', because: linkState }) };
+  const spent = spend(link.spent ?? unspent, linkUsesPerMinute, nowMs);
   const guestUses = spend(state.budgets.guestUses, guestUsesPerMinute, nowMs);
-  if (guestUses === undefined) {
-    const retryAfterSeconds = Math.ceil((roomAtMs(state.budgets.guestUses, guestUsesPerMinute, nowMs) - nowMs) / 1000);
+  if (spent === undefined || guestUses === undefined) {
+    const roomOfLink = roomAtMs(link.spent ?? unspent, linkUsesPerMinute, nowMs);
+    const room = Math.max(roomOfLink, roomAtMs(state.budgets.guestUses, guestUsesPerMinute, nowMs));
+    const retryAfterSeconds = Math.ceil((room - nowMs) / 1000);
     return { state, result: refuse({ kind: 'rate_limited', limit: 'guestUsesPerMinute', retryAfterSeconds }) };
   }
   const accepted = acceptRequest(state, input, decision);
   if (!accepted.result.ok) return accepted;
-  const used = { ...link, uses: link.uses + 1, lastUsedAtMs: nowMs };
+  const used = { ...link, spent, uses: link.uses + 1, lastUsedAtMs: nowMs };
   const counted = withLink({ ...accepted.state, budgets: { ...state.budgets, guestUses } }, used);
   return { state: noteGuest(counted, 'link_used', linkId, address, nowMs), result: accepted.result };
 };

@@ -81,7 +81,7 @@ export const activateAgain: Handler<'provisioned'> = (state, activation, decisio
       result: accept({ isNew: false, endsSessions: true }),
     };
   }
-  const credentials = addPassword(state.credentials, issued, nowMs, marksOf(state, judged.reason, claimantId));
+  const credentials = addPassword(state.credentials, issued, nowMs, marksOf(state, judged.reason, activation));
   if ('roomAtMs' in credentials) {
     const retryAfterSeconds = Math.ceil((credentials.roomAtMs - nowMs) / 1000);
     return refused('too_many_in_use', { kind: 'rate_limited', limit: 'passwordsInUsePerDevice', retryAfterSeconds });
@@ -96,9 +96,13 @@ export const activateAgain: Handler<'provisioned'> = (state, activation, decisio
  * A person may have sent the activation in place of the device: with a token, in the window that they opened, or with the
  * secret of an answer that they saw.
  */
-function marksOf(state: DeviceState, reason: ActivationReason, claimantId: number | undefined): PasswordMarks {
+function marksOf(
+  state: DeviceState,
+  reason: ActivationReason,
+  { claimantId, address }: Pick<Activation, 'claimantId' | 'address'>,
+): PasswordMarks {
   const { identity, ownership, credentials } = state;
-  if (reason === 'open' || reason === 'after_release') return { isUnproven: true };
+  if (reason === 'open' || reason === 'after_release') return { isUnproven: true, network: address ?? '' };
   if (reason === 'in_window') return { shownTo: identity.ownerId, windowUntilMs: ownership.pairing?.untilMs };
   return { shownTo: claimantId ?? credentials.passwords.at(-1)?.shownTo };
 }

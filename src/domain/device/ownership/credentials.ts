@@ -22,6 +22,8 @@ export type MessagingPassword = {
   replacedAtMs?: number;
   /** Anybody who knew the serial could get it: it ends no password that is still in use. */
   isUnproven?: boolean;
+  /** The network that an unproven password was issued to. */
+  network?: string | undefined;
   /** A login with an unproven password took over its open session: that does not end this password. */
   isKept?: boolean;
   /** The user who may have seen it: it ends when the device passes to another user. */
@@ -29,7 +31,7 @@ export type MessagingPassword = {
   /** The end of the pairing window that it was given in. */
   windowUntilMs?: number | undefined;
 };
-export type PasswordMarks = Pick<MessagingPassword, 'isUnproven' | 'shownTo' | 'windowUntilMs'>;
+export type PasswordMarks = Pick<MessagingPassword, 'isUnproven' | 'network' | 'shownTo' | 'windowUntilMs'>;
 
 export type CredentialsSlice = {
   secretDigest: string;
@@ -130,8 +132,12 @@ export function addPassword(
   const valid = validPasswords(credentials, nowMs);
   const idle = valid.filter((password) => inUseUntilMs(credentials, password) <= nowMs);
   const inUse = valid.length - idle.length;
-  if (inUse >= passwordsInUsePerDevice)
-    return { roomAtMs: Math.min(...valid.map((password) => inUseUntilMs(credentials, password))) };
+  if (inUse >= passwordsInUsePerDevice) {
+    const displaced = displaceable(credentials, valid, marks);
+    if (displaced === undefined)
+      return { roomAtMs: Math.min(...valid.map((password) => inUseUntilMs(credentials, password))) };
+    idle.push(displaced);
+  }
   const room = Math.max(maxValid - 1 - inUse, 0);
   const dropped = idle.slice(0, Math.max(idle.length - room, 0));
   const kept = withPasswords(
@@ -139,6 +145,23 @@ export function addPassword(
     valid.filter((password) => !dropped.includes(password)),
   );
   return issue(kept, issued, nowMs, marks);
+}
+
+/**
+ * The password in use that makes room for another, so that one stranger keeps no device out by its serial: the oldest of the
+ * network that has most, if that is two more than the new one's has. A proven password takes the place of any unproven one.
+ */
+function displaceable(
+  credentials: CredentialsSlice,
+  valid: readonly MessagingPassword[],
+  { isUnproven = false, network }: PasswordMarks,
+): MessagingPassword | undefined {
+  const isInSession = (password: MessagingPassword) => inUseUntilMs(credentials, password) === Infinity;
+  const unproven = valid.filter((password) => password.isUnproven === true && !isInSession(password));
+  if (!isUnproven) return unproven[0];
+  const countOf = (of: string | undefined) => unproven.filter((password) => password.network === of).length;
+  const most = unproven.toSorted((a, b) => countOf(b.network) - countOf(a.network))[0];
+  return most !== undefined && countOf(most.network) > countOf(network) + 1 ? most : undefined;
 }
 
 /** A login at the broker, which ends the session that was there. `wasOpen`: that session had not ended before. */
