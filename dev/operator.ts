@@ -4,6 +4,7 @@ import { createInterface } from 'node:readline/promises';
 import { z } from 'zod';
 import { reconciledSchema, reconcilePath } from '../src/protocol/bridge.ts';
 import { operatorPath, passwordResetSchema, sliceDoneSchema } from '../src/protocol/operator.ts';
+import { isPlaintext, plaintextProblem } from '../node-service/environment.ts';
 import { readCommandLine, refuseCommandLine } from '../rig/command-line.ts';
 import { readBaseAddress } from './base-address.ts';
 import { fail, print } from './terminal.ts';
@@ -37,6 +38,7 @@ const { url, secretName, secret, command, argument, isSure, from } = readCommand
   commandLine,
   ({ values, positionals: [command, argument] }) => {
     const url = readBaseAddress('--url', values.url);
+    if (isPlaintext(url) && process.env['ALLOW_PLAINTEXT'] !== '1') throw new Error(`--url ${plaintextProblem}`);
     const secretName = command === 'reconcile' ? 'BRIDGE_SECRET' : 'OPERATOR_SECRET';
     const secret = process.env[secretName] ?? '';
     if (secret === '') throw new Error(`${secretName} is not set`);

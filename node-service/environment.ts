@@ -38,6 +38,9 @@ export const commonSettings = (secretName: string) => ({
   LOG_FORMAT: oneOf(['json', 'pretty']).default('json'),
 });
 
+export const plaintextProblem =
+  'must be https:// or mqtts://: everybody on the way could read secrets (ALLOW_PLAINTEXT=1 accepts that)';
+
 type CommonSettings = z.infer<z.ZodObject<ReturnType<typeof commonSettings>>>;
 
 export function toCommonConfig(env: CommonSettings) {
@@ -52,6 +55,13 @@ export const sharedSecret = (name: string) =>
   z
     .string({ error: `is missing: set it to one of the Worker's ${name}` })
     .regex(/^[\x21-\x7e]{32,}$/, 'must have at least 32 printable characters; make one with: openssl rand -hex 32');
+
+/** Whether what is sent to this address, secrets first of all, can be read on the way. */
+export function isPlaintext(address: string): boolean {
+  const url = URL.parse(address);
+  if (url === null || !['http:', 'ws:', 'mqtt:'].includes(url.protocol)) return false;
+  return !/^(localhost|127(\.\d+){3}|\[::1\])$/.test(url.hostname);
+}
 
 /** Reads the settings of the schema and their problems. A secret may come from a file, named by its variable with `_FILE`. */
 export function readSettings<T>(schema: z.ZodType<T>, environment: NodeJS.ProcessEnv, secretNames: readonly string[]) {
@@ -68,6 +78,9 @@ export function readSettings<T>(schema: z.ZodType<T>, environment: NodeJS.Proces
   }
   const { data, error } = schema.safeParse(given);
   problems.push(...(error?.issues ?? []).map(({ path, message }) => `${path.join('.')} ${message}`));
+  for (const name of ['WORKER_URL', 'MQTT_URL'].filter((setting) => isPlaintext(given[setting] ?? ''))) {
+    if (given['ALLOW_PLAINTEXT'] !== '1') problems.push(`${name} ${plaintextProblem}`);
+  }
   return { given, data, problems };
 }
 

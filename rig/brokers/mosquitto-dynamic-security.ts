@@ -2,6 +2,8 @@
 import { spawnSync } from 'node:child_process';
 import { globSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { makeCertificates } from '../certificates.ts';
+import { findFreePort } from '../ports.ts';
 import { readExample } from './broker-examples.ts';
 import { Mosquitto, mosquittoMissing } from './mosquitto.ts';
 
@@ -18,6 +20,8 @@ export async function startDynamicMosquitto(
   user?: 'mosquitto',
 ): Promise<Mosquitto> {
   let dataDir = {};
+  const tlsPort = await findFreePort();
+  const { serverCert, serverKey } = makeCertificates('mqtt.test');
   const configure = (dir: string): string => {
     dataDir = { '/var/lib/mosquitto/': `${dir}/` };
     // Where it runs as the user of the tests, the file stays theirs.
@@ -27,9 +31,13 @@ export async function startDynamicMosquitto(
       ...(user === undefined && { chown: ': chown' }),
     };
     run(readExample('mosquitto/before-first-start.sh', script));
-    if (user !== undefined) run(`chmod 711 '${dirname(dir)}'; chown ${user}: '${dir}'`);
+    if (user !== undefined)
+      run(`chmod 711 '${dirname(dir)}'; chown ${user}: '${dir}' '${dirname(serverKey)}' '${serverKey}'`);
     return readExample('mosquitto/mosquitto.conf', {
-      'listener 1883': `listener ${port} 127.0.0.1`,
+      'listener 8883': `listener ${tlsPort} 127.0.0.1`,
+      '/etc/mosquitto/certs/fullchain.pem': serverCert,
+      '/etc/mosquitto/certs/privkey.pem': serverKey,
+      'listener 1883 127.0.0.1': `listener ${port} 127.0.0.1`,
       '/usr/lib/x86_64-linux-gnu/mosquitto_dynamic_security.so': plugin ?? '',
       ...dataDir,
     });

@@ -7,6 +7,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { makeCertificates } from '../certificates.ts';
 import { findFreePort, untilListening } from '../ports.ts';
 import { readExample } from './broker-examples.ts';
 
@@ -36,9 +37,13 @@ export class RabbitMq {
   static async start(options: { port: number; hookUrl: string; caFile?: string }): Promise<RabbitMq> {
     const { port, hookUrl } = options;
     const caFile = options.caFile === undefined ? {} : { '/etc/ssl/certs/ca-certificates.crt': options.caFile };
+    const { serverCert, serverKey } = makeCertificates('mqtt.test');
     const dir = await mkdtemp(join(tmpdir(), 'latchwork-rabbitmq-'));
     const example = readExample('rabbitmq/rabbitmq.conf', {
-      'mqtt.listeners.tcp.default = 1883': `mqtt.listeners.tcp.1 = 127.0.0.1:${port}`,
+      'mqtt.listeners.tcp.1 = 127.0.0.1:1883': `mqtt.listeners.tcp.1 = 127.0.0.1:${port}`,
+      'mqtt.listeners.ssl.default = 8883': `mqtt.listeners.ssl.1 = 127.0.0.1:${await findFreePort()}`,
+      '/etc/rabbitmq/certs/fullchain.pem': serverCert,
+      '/etc/rabbitmq/certs/privkey.pem': serverKey,
       'https://api.example.com:443/hooks/rabbitmq/s/HOOK_SECRET': hookUrl,
     });
     await writeFile(join(dir, 'rabbitmq.conf'), `${example}listeners.tcp = none\n`);

@@ -107,6 +107,31 @@ it('compose.yaml takes every secret from a file', () => {
 });
 
 it.each([
+  ['mosquitto/mosquitto.conf', 'listener 8883', 'listener 1883 127.0.0.1'],
+  ['mosquitto-go-auth/mosquitto.conf', 'listener 8883', 'listener 1883 127.0.0.1'],
+  ['rabbitmq/rabbitmq.conf', 'mqtt.listeners.ssl.default = 8883', 'mqtt.listeners.tcp.1 = 127.0.0.1:1883'],
+  ['vernemq/vernemq.conf', 'listener.ssl.default = 0.0.0.0:8883', 'listener.tcp.default = 127.0.0.1:1883'],
+  ['emqx/emqx-5.4.hocon', 'listeners.ssl.default {', 'listeners.tcp.default.bind = "127.0.0.1:1883"'],
+  ['emqx/emqx-5.8.hocon', 'listeners.ssl.default {', 'listeners.tcp.default.bind = "127.0.0.1:1883"'],
+  ['emqx/pushed.hocon', 'listeners.ssl.default {', 'listeners.tcp.default.bind = "127.0.0.1:1883"'],
+])('%s: offer no listener without TLS to other machines', (file, tls, plain) => {
+  const lines = settingsOf(file).split('\n');
+  expect(lines).toContain(tls);
+  expect(lines.indexOf(tls)).toBeLessThan(lines.indexOf(plain));
+  expect(lines.filter((line) => line.includes('1883'))).toEqual([plain]);
+});
+
+it('give no password to a program as an argument', () => {
+  for (const script of ['before-first-start.sh', 'bridge-account.sh']) {
+    for (const line of settingsOf(`mosquitto/${script}`)
+      .split('\n')
+      .filter((line) => line.includes('PASSWORD')))
+      expect(line).toMatch(/^(password\(\) \{ )?printf '%s\\n' /);
+  }
+  expect(compose).not.toContain('1883:1883');
+});
+
+it.each([
   ['mosquitto/mosquitto.conf', 'max_packet_size 65536'],
   ['mosquitto-go-auth/mosquitto.conf', 'max_packet_size 65536'],
   ['emqx/emqx-5.4.hocon', 'max_packet_size = "64KB"'],

@@ -45,7 +45,7 @@ describe('limits', () => {
 
   it('of the bridge stand in its README', () => {
     const config = readConfig(
-      bridgeEnvironment({ workerUrl: 'https://api.test', mqttUrl: 'mqtt://b.test', spoolDir: makeSpoolDir() }),
+      bridgeEnvironment({ workerUrl: 'https://api.test', mqttUrl: 'mqtts://b.test', spoolDir: makeSpoolDir() }),
     );
     if ('problems' in config) throw new Error(config.problems.join());
     const { spool, rates, uplink } = config;
