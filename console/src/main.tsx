@@ -2,6 +2,7 @@
 import { render } from 'preact';
 import { useEffect } from 'preact/hooks';
 import { hrefOf, route, type Route } from './router.ts';
+import { Confirmation } from './parts/confirmation.tsx';
 import { later } from './parts/later.tsx';
 import { Devices } from './screens/devices.tsx';
 import { SignIn } from './screens/sign-in.tsx';
@@ -36,6 +37,7 @@ function App() {
         <Live />
       </header>
       <Screen key={hrefOf(here)} here={here} />
+      <Confirmation />
     </>
   );
 }

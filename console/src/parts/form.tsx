@@ -3,6 +3,7 @@ import { useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useEffect, useId, useRef } from 'preact/hooks';
 import { describeError } from '../errors.ts';
+import { withConfirmation } from '../state/confirmation.ts';
 
 type FieldProps = {
   label: string;
@@ -222,7 +223,7 @@ export function useAction(explain?: Readonly<Record<string, string>>) {
     if (isBusy.value) return;
     isBusy.value = true;
     error.value = '';
-    work()
+    withConfirmation(work)
       .catch((failure: unknown) => (error.value = describeError(failure, explain)))
       .finally(() => (isBusy.value = false));
   };

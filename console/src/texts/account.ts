@@ -25,6 +25,12 @@ export const accountTexts = {
     wrongPassword: 'The present password is wrong.',
     passwordChanged: 'The password was changed. Other sessions and all API keys have ended.',
   },
+  confirmation: {
+    title: 'Is it you?',
+    hint: 'What you are about to do outlasts this session. Enter your password to go on.',
+    password: 'Your password',
+    submit: 'Go on',
+  },
   sessions: {
     title: 'Sessions',
     hint: 'Where you are signed in. An ended session changes nothing any more; it can read and switch until its access token expires, within two hours.',

@@ -1,0 +1,29 @@
+// Asks for the password before something that a stolen session must not do.
+import { dataOf } from '@latchwork/client';
+import { waitingForPassword } from '../state/confirmation.ts';
+import { session } from '../state/session.ts';
+import { texts } from '../texts.ts';
+import { Dialog } from './dialog.tsx';
+import { Field, Form } from './form.tsx';
+
+const words = texts.confirmation;
+
+export function Confirmation() {
+  const answer = waitingForPassword.value;
+  if (answer === null) return null;
+  return (
+    <Dialog title={words.title} onClose={() => answer(false)}>
+      <p class="hint">{words.hint}</p>
+      <Form
+        submit={words.submit}
+        explain={{ invalid_password: texts.settings.wrongPassword }}
+        onSubmit={async ({ password = '' }) => {
+          await dataOf(session().api.users.me.confirmations.$post({ json: { password } }));
+          answer(true);
+        }}
+      >
+        <Field label={words.password} name="password" type="password" required autoComplete="current-password" />
+      </Form>
+    </Dialog>
+  );
+}
