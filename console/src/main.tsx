@@ -6,6 +6,7 @@ import { Confirmation } from './parts/confirmation.tsx';
 import { later } from './parts/later.tsx';
 import { Devices } from './screens/devices.tsx';
 import { SignIn } from './screens/sign-in.tsx';
+import { codeSheet } from './state/code-sheet.ts';
 import { liveState } from './state/live.ts';
 import { isSignedIn } from './state/session.ts';
 import { texts } from './texts.ts';
@@ -15,10 +16,12 @@ const DeviceScreen = later(async () => (await import('./screens/device.tsx')).De
 const AddDevice = later(async () => (await import('./screens/add-device.tsx')).AddDevice);
 const Products = later(async () => (await import('./screens/products.tsx')).Products);
 const ProductScreen = later(async () => (await import('./screens/product.tsx')).ProductScreen);
+const CodeSheet = later(async () => (await import('./screens/code-sheet.tsx')).CodeSheet);
 const Settings = later(async () => (await import('./screens/settings.tsx')).Settings);
 
 function App() {
   if (!isSignedIn.value) return <SignIn />;
+  if (codeSheet.value !== null) return <CodeSheet />;
   const here = route.value;
   return (
     <>
@@ -50,7 +53,7 @@ function Screen({ here }: { here: Route }) {
     case 'device':
       return <DeviceScreen deviceId={here.deviceId} />;
     case 'add':
-      return <AddDevice />;
+      return <AddDevice code={here.code} />;
     case 'products':
       return <Products />;
     case 'product':

@@ -1,10 +1,11 @@
 // The place in the console, kept in the address after `#`: links are plain anchors and the browser's history works.
 // Knows names and parameters of screens, not what they show.
 import { signal } from '@preact/signals';
+import { codeOf, type DeviceCode } from './state/device-code.ts';
 
 export type Route =
   | { screen: 'devices' }
-  | { screen: 'add' }
+  | { screen: 'add'; code?: DeviceCode }
   | { screen: 'device'; deviceId: string }
   | { screen: 'products' }
   | { screen: 'product'; productKey: string | null }
@@ -33,14 +34,23 @@ export function goTo(to: Route): void {
 }
 
 function parse(hash: string): Route {
-  const [screen = '', given] = hash.replace(/^#\/?/, '').split('/');
-  const parameter = given === undefined ? undefined : decode(given);
+  const [screen = '', ...parts] = hash.replace(/^#\/?/, '').split('/');
+  const parameters = parts.map(decode);
+  const [parameter] = parameters;
   if (screen === 'devices' && parameter !== undefined) return { screen: 'device', deviceId: parameter };
   if (screen === 'products' && parameter !== undefined) {
     return { screen: 'product', productKey: parameter === '+' ? null : parameter };
   }
+  const code = codeOf(parameters);
+  if (screen === 'add' && code !== undefined) return { screen, code };
   if (screen === 'add' || screen === 'products' || screen === 'settings') return { screen };
   return { screen: 'devices' };
+}
+
+/** @returns undefined for what is no address of a device's code, of any console */
+export function codeOfAddress(address: string): DeviceCode | undefined {
+  const here = parse(URL.canParse(address) ? new URL(address).hash : '');
+  return here.screen === 'add' ? here.code : undefined;
 }
 
 /** What of an address cannot be decoded stays as it is. */

@@ -135,7 +135,7 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'adding a device', ()
     };
     const page = await stage.visit({ prepare, colorScheme: 'dark' });
     await page.getByRole('link', { name: 'Add a device' }).click();
-    await page.getByText('Chrome and Direct can').waitFor();
+    await page.getByText('Chrome and Edge can').waitFor();
     expect(await page.getByRole('button', { name: 'Choose the device' }).count()).toBe(0);
     // A board cannot reach the computer that the page is opened on as 127.0.0.1.
     await page.getByText('reached from this computer only').waitFor();

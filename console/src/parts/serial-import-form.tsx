@@ -3,6 +3,7 @@
 import { useSignal } from '@preact/signals';
 import { Action, Field, Form, TextArea } from './form.tsx';
 import { readSerials, SerialImport, toCsv, type ImportedLine, type SerialResult } from '../state/serial-import.ts';
+import { codeSheet } from '../state/code-sheet.ts';
 import { texts } from '../texts.ts';
 
 const words = texts.serials;
@@ -28,6 +29,7 @@ export function SerialImportForm({ productKey, onChange }: Props) {
         <Progress work={work} />
         <Continue key={String(work.isDone)} work={work} run={run} />
         <Results work={work} />
+        {work.isDone && <PrintCodes productKey={productKey} work={work} />}
         {work.isDone && (
           <button type="button" onClick={() => (running.value = null)}>
             {words.another}
@@ -60,6 +62,24 @@ function Continue({ work, run }: { work: SerialImport; run: (work: SerialImport)
       kind="primary"
       onPress={() => run(work)}
     />
+  );
+}
+
+/** Of devices that have these codes now. */
+function PrintCodes({ productKey, work }: { productKey: string; work: SerialImport }) {
+  const codes = work.results.value.flatMap(({ deviceSN, claimCode, result }) =>
+    claimCode !== undefined && (result === 'registered' || result === 'code_set')
+      ? [{ productKey, deviceSN, claimCode }]
+      : [],
+  );
+  if (codes.length === 0) return null;
+  return (
+    <>
+      <p class="hint">{words.printHint}</p>
+      <button type="button" class="primary" onClick={() => (codeSheet.value = codes)}>
+        {words.printCodes(codes.length)}
+      </button>
+    </>
   );
 }
 

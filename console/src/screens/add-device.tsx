@@ -2,19 +2,22 @@
 import { useSignal } from '@preact/signals';
 import { useEffect, useMemo } from 'preact/hooks';
 import { bluetoothOf } from '../bluetooth/link.ts';
-import { ManualWay } from '../parts/manual-way.tsx';
-import { AddingProgress } from '../parts/adding-progress.tsx';
+import { BoxCode } from '../adding/box-code.tsx';
+import { ManualWay } from '../adding/manual-way.tsx';
+import { AddingProgress } from '../adding/adding-progress.tsx';
 import { Field } from '../parts/form.tsx';
 import { hrefOf } from '../router.ts';
 import { DeviceAdding } from '../state/adding.ts';
 import { isLoopback } from '../state/claim.ts';
+import type { DeviceCode } from '../state/device-code.ts';
 import { texts } from '../texts.ts';
 
 const words = texts.add;
 
-export function AddDevice() {
+export function AddDevice({ code: fromAddress }: { code?: DeviceCode | undefined }) {
   const bluetooth = bluetoothOf(navigator);
   const base = useSignal(location.origin);
+  const code = useSignal(fromAddress);
   return (
     <main id="content" class="narrow">
       <p class="back">
@@ -22,7 +25,12 @@ export function AddDevice() {
       </p>
       <h1>{words.title}</h1>
       <p class="hint">{words.intro}</p>
-      {bluetooth === undefined ? <NoBluetooth /> : <OverBluetooth bluetooth={bluetooth} base={base.value} />}
+      <BoxCode code={code} />
+      {bluetooth === undefined ? (
+        <NoBluetooth />
+      ) : (
+        <OverBluetooth bluetooth={bluetooth} base={base.value} code={code.value} />
+      )}
       <section class="card" aria-label={words.address}>
         <Field
           label={words.address}
@@ -33,7 +41,7 @@ export function AddDevice() {
         />
         {isLoopback(base.value) && <p class="notice warn">{words.loopback(base.value)}</p>}
       </section>
-      <ManualWay base={base.value} isOnlyWay={bluetooth === undefined} />
+      <ManualWay base={base.value} code={code.value} isOnlyWay={bluetooth === undefined} />
     </main>
   );
 }
@@ -47,7 +55,13 @@ function NoBluetooth() {
   );
 }
 
-function OverBluetooth({ bluetooth, base }: { bluetooth: NonNullable<ReturnType<typeof bluetoothOf>>; base: string }) {
+type OverBluetoothProps = {
+  bluetooth: NonNullable<ReturnType<typeof bluetoothOf>>;
+  base: string;
+  code: DeviceCode | undefined;
+};
+
+function OverBluetooth({ bluetooth, base, code }: OverBluetoothProps) {
   const adding = useMemo(() => new DeviceAdding(), []);
   const isAvailable = useSignal(true);
   const isShown = useSignal(false);
@@ -81,7 +95,7 @@ function OverBluetooth({ bluetooth, base }: { bluetooth: NonNullable<ReturnType<
             const given = new FormData(event.currentTarget);
             const { ssid, password } = { ssid: given.get('ssid'), password: given.get('wifi-password') };
             if (typeof ssid === 'string' && typeof password === 'string')
-              adding.begin(bluetooth, { ssid, password }, base);
+              adding.begin(bluetooth, { ssid, password }, base, code);
           }}
         >
           <Field label={words.ssid} hint={words.ssidHint} name="ssid" required autoComplete="off" />

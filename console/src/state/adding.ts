@@ -11,6 +11,7 @@ import {
 import { chooseDevice, LinkError, openLink, type Link, type LinkProblem } from '../bluetooth/link.ts';
 import { describeError } from '../errors.ts';
 import { addressWith, makeClaim, waitForDevice, type Claim } from './claim.ts';
+import type { DeviceCode } from './device-code.ts';
 
 type Step =
   'idle' | 'choosing' | 'connecting' | 'sendingConfig' | 'waitingWifi' | 'wifiConnected' | 'activating' | 'activated';
@@ -42,14 +43,17 @@ const shortestLifeMs = 120_000;
 export class DeviceAdding {
   readonly state = signal<Adding>(stateAt('idle'));
   #claim: Claim | null = null;
+  #code: DeviceCode | undefined;
   #link: Link | null = null;
   #timer: ReturnType<typeof setTimeout> | undefined;
   /** Ends what an attempt still waits for. */
   #attempt = new AbortController();
 
-  /** Has to be called by a click. @param base address of the service as the device reaches it */
-  begin(bluetooth: Bluetooth, network: Omit<NetworkConfig, 'apiUrl'>, base: string): void {
+  /** Has to be called by a click. @param base address of the service as the device reaches it @param code of its box */
+  begin(bluetooth: Bluetooth, network: Omit<NetworkConfig, 'apiUrl'>, base: string, code?: DeviceCode): void {
     this.#stop();
+    if (code !== this.#code) this.#claim = null;
+    this.#code = code;
     const attempt = (this.#attempt = new AbortController());
     // Its length is that of the real address.
     const problem = problemOf({ ...network, apiUrl: addressWith(base, '0'.repeat(20)) });
@@ -104,7 +108,7 @@ export class DeviceAdding {
     if (kept !== null && kept.expiresAtMs - Date.now() > shortestLifeMs) {
       return (this.#claim = { ...kept, apiUrl: addressWith(base, kept.token) });
     }
-    return (this.#claim = await makeClaim(base));
+    return (this.#claim = await makeClaim(base, this.#code));
   }
 
   #hear({ status, message }: Notification): void {

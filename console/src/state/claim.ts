@@ -1,15 +1,20 @@
 // A claim token of the user, and the device that comes with it: the service says when one is there, whatever a device itself
 // says of it.
 import { ApiError, dataOf, NoAnswerError } from '@latchwork/client';
+import type { DeviceCode } from './device-code.ts';
 import { session } from './session.ts';
 
 export type Claim = { token: string; apiUrl: string; expiresAtMs: number };
 
 const askEveryMs = 1_500;
 
-/** @param base address of the service as the device reaches it @throws ApiError, NoAnswerError */
-export async function makeClaim(base: string): Promise<Claim> {
-  const { token, expiresAt } = await dataOf(session().api.devices['claim-tokens'].$post({ json: {} }));
+/**
+ * @param base address of the service as the device reaches it
+ * @param code of the box: the claim is of that device alone
+ * @throws ApiError, NoAnswerError
+ */
+export async function makeClaim(base: string, code?: DeviceCode): Promise<Claim> {
+  const { token, expiresAt } = await dataOf(session().api.devices['claim-tokens'].$post({ json: code ?? {} }));
   return { token, apiUrl: addressWith(base, token), expiresAtMs: Date.parse(expiresAt) };
 }
 

@@ -8,13 +8,15 @@ import { session } from './session.ts';
 
 export type SerialResult = keyof typeof texts.serials.results;
 export type SerialLine = { line: number; serial: unknown };
-export type ImportedLine = { line: number; deviceSN: string; result: SerialResult };
+export type ImportedLine = { line: number; deviceSN: string; claimCode: string | undefined; result: SerialResult };
+type Entry = { deviceSN: string; claimCode: string };
 
 /** A request holds 64 KiB. */
 const maxBytes = 60_000;
 
 /**
- * CSV: the first column, as the service reads it. JSON: a list of texts, or `{"serials": [...]}`.
+ * CSV: the first column, under the heading `deviceSN,claimCode` the second, too, as the service reads it. JSON: a list of texts or
+ * of `{"deviceSN", "claimCode"}`, or `{"serials": [...]}`.
  * @throws InputError
  */
 export function readSerials(text: string): SerialLine[] {
@@ -39,11 +41,19 @@ function readJson(content: string): SerialLine[] {
 
 function readCsv(content: string): SerialLine[] {
   const lines = content.split(/\r\n|\n|\r/).map((row, index) => {
-    const column = /^\s*(?:"((?:[^"]|"")*)"|([^,;]*))/.exec(row);
-    return { line: index + 1, serial: (column?.[1]?.replaceAll('""', '"') ?? column?.[2] ?? '').trim() };
+    const [deviceSN = '', claimCode = ''] = [...row.matchAll(/(?:^|[,;])\s*(?:"((?:[^"]|"")*)"|([^,;]*))/g)].map(
+      ([, quoted, plain = '']) => (quoted?.replaceAll('""', '"') ?? plain).trim(),
+    );
+    return { line: index + 1, deviceSN, claimCode };
   });
-  const filled = lines.filter(({ serial }) => serial !== '');
-  return filled[0]?.serial.toLowerCase() === 'devicesn' ? filled.slice(1) : filled;
+  const filled = lines.filter(({ deviceSN }) => deviceSN !== '');
+  const [heading] = filled;
+  const hasHeading = heading?.deviceSN.toLowerCase() === 'devicesn';
+  const hasCodes = hasHeading && heading.claimCode.toLowerCase() === 'claimcode';
+  return filled.slice(hasHeading ? 1 : 0).map(({ line, deviceSN, claimCode }) => ({
+    line,
+    serial: hasCodes && claimCode !== '' ? { deviceSN, claimCode } : deviceSN,
+  }));
 }
 
 export class SerialImport {
@@ -71,7 +81,7 @@ export class SerialImport {
       const slice = this.#nextSlice();
       try {
         const results = await this.#send(slice);
-        for (const { serial } of slice) if (typeof serial === 'string') this.#seen.add(serial);
+        for (const { deviceSN } of results) this.#seen.add(deviceSN);
         this.results.value = [...this.results.value, ...results];
         this.sent.value += slice.length;
       } catch (error) {
@@ -97,21 +107,33 @@ export class SerialImport {
 
   async #send(slice: readonly SerialLine[]): Promise<ImportedLine[]> {
     const param = { productKey: this.#productKey };
-    const serials = slice.map(({ serial }) => sendable(serial)) as string[];
+    const serials = slice.map(({ serial }) => sendable(serial)) as (string | Entry)[];
     const { list } = await dataOf(session().api.products[':productKey'].serials.$post({ param, json: { serials } }));
     return slice.map(({ line, serial }, index) => {
       const answered = list[index]?.result ?? 'invalid';
       // The service sees one call, the person one list.
-      const isRepeated = answered === 'exists' && typeof serial === 'string' && this.#seen.has(serial);
-      const deviceSN = typeof serial === 'string' ? serial : JSON.stringify(serial);
-      return { line, deviceSN, result: isRepeated ? 'repeated' : answered };
+      const entry = isEntry(serial) ? serial : undefined;
+      const deviceSN = entry?.deviceSN ?? (typeof serial === 'string' ? serial : JSON.stringify(serial));
+      const isRepeated = answered === 'exists' && this.#seen.has(deviceSN);
+      return { line, deviceSN, claimCode: entry?.claimCode, result: isRepeated ? 'repeated' : answered };
     });
   }
 }
 
 /** What is no serial number is sent as none, so that it does not fill the request. */
-function sendable(serial: unknown): string | null {
-  return typeof serial === 'string' && /^[\x20-\x7e]{1,64}$/.test(serial) ? serial : null;
+function sendable(serial: unknown): string | Entry | null {
+  if (isEntry(serial)) return isPrintable(serial.deviceSN) && isPrintable(serial.claimCode) ? serial : null;
+  return typeof serial === 'string' && isPrintable(serial) ? serial : null;
+}
+
+function isPrintable(text: string): boolean {
+  return /^[\x20-\x7e]{1,64}$/.test(text);
+}
+
+function isEntry(serial: unknown): serial is Entry {
+  if (typeof serial !== 'object' || serial === null) return false;
+  const { deviceSN, claimCode } = serial as Partial<Record<keyof Entry, unknown>>;
+  return typeof deviceSN === 'string' && typeof claimCode === 'string';
 }
 
 export function toCsv(results: readonly ImportedLine[]): string {

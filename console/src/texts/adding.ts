@@ -20,7 +20,7 @@ export const addingTexts = {
     open: 'Open the device',
     adapterOff: 'Bluetooth is off, or this computer has none: turn it on first.',
     noBluetooth:
-      'This browser cannot use Bluetooth. Chrome and Direct can, on Windows, macOS, Linux and Android; Firefox and all browsers on iPhone and iPad cannot. Open this page there, or add the device by hand.',
+      'This browser cannot use Bluetooth. Chrome and Edge can, on Windows, macOS, Linux and Android; Firefox and all browsers on iPhone and iPad cannot. Open this page there, or add the device by hand.',
     insecure:
       'Browsers allow Bluetooth only on pages with https://, or at http://localhost on this computer. Open the console there, or add the device by hand.',
     address: 'Service address for the device',
@@ -103,6 +103,22 @@ export const addingTexts = {
         advice: 'A device takes 512 bytes. Use a shorter service address.',
       },
       service: { title: 'The service did not make an address for the device.', advice: 'Try again.' },
+    },
+    code: {
+      title: 'Code on the box',
+      hint: 'Some devices have a QR code on the box or the device. Such a device is added only with its code.',
+      scan: 'Read the code with the camera',
+      scanHint: 'Hold the QR code in front of the camera.',
+      noCamera: 'This browser reads no codes: open the code with the camera of a phone, or type it in.',
+      cameraFailed: (why: string) => `The camera cannot be used: ${why}`,
+      otherCode: 'This is no code of a device.',
+      byHand: 'Type it in',
+      use: 'Use this code',
+      productKey: 'Product key',
+      deviceSN: 'Serial number',
+      claimCode: 'Claim code',
+      present: (serial: string) => `The code of device ${serial} is read. Only this device is added.`,
+      remove: 'Another device',
     },
     manual: {
       title: 'By hand',

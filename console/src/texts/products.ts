@@ -63,6 +63,13 @@ export const productsTexts = {
       forbidden: 'This product belongs to somebody else.',
     },
   },
+  codeSheet: {
+    title: (count: number) => `${count.toLocaleString('en')} ${count === 1 ? 'code' : 'codes'} for boxes`,
+    hint: 'Each code opens this console and adds its device. It is not shown again once you leave.',
+    print: 'Print',
+    close: 'Leave',
+    codeOf: (serial: string) => `Code of ${serial}`,
+  },
   serials: {
     title: 'Serial numbers',
     hint: 'All devices of this product, newest first. Register numbers before their devices activate.',
@@ -80,7 +87,9 @@ export const productsTexts = {
       'What it is called, reports and does stays hidden from you.',
     import: 'Import serial numbers',
     paste: 'One a line, or JSON',
-    pasteHint: 'Of CSV the first column is taken; a heading deviceSN is left out.',
+    pasteHint:
+      'Of CSV the first column is taken; a heading deviceSN is left out. Under the heading deviceSN,claimCode the second column ' +
+      'has claim codes: without its code nobody claims such a device.',
     file: 'Or a file',
     start: 'Read',
     noneGiven: 'There is no serial number in it.',
@@ -105,6 +114,8 @@ export const productsTexts = {
     line: (line: number) => `line ${line.toLocaleString('en')}`,
     andMore: (count: number) => `and ${count.toLocaleString('en')} more, all in the file`,
     saveResults: 'Save the results as CSV',
+    printCodes: (count: number) => `Print ${count.toLocaleString('en')} ${count === 1 ? 'code' : 'codes'}`,
+    printHint: 'The claim codes are in this page alone: print them, or keep your list.',
   },
   bulkDeletion: {
     title: 'Delete several',

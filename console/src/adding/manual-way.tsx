@@ -5,14 +5,17 @@ import { provisioning } from '../bluetooth/contract.ts';
 import { describeError } from '../errors.ts';
 import { nowMs } from '../state/clock.ts';
 import { addressWith, makeClaim, waitForDevice, type Claim } from '../state/claim.ts';
+import type { DeviceCode } from '../state/device-code.ts';
 import { texts } from '../texts.ts';
 import { Added } from './adding-progress.tsx';
-import { Once } from './dialog.tsx';
-import { Action, Problem } from './form.tsx';
+import { Once } from '../parts/dialog.tsx';
+import { Action, Problem } from '../parts/form.tsx';
 
 const words = texts.add.manual;
 
-export function ManualWay({ base, isOnlyWay }: { base: string; isOnlyWay: boolean }) {
+type Props = { base: string; code: DeviceCode | undefined; isOnlyWay: boolean };
+
+export function ManualWay({ base, code, isOnlyWay }: Props) {
   const claim = useSignal<Claim | null>(null);
   return (
     <section class="card" aria-label={words.title}>
@@ -23,7 +26,7 @@ export function ManualWay({ base, isOnlyWay }: { base: string; isOnlyWay: boolea
           label={words.make}
           kind={isOnlyWay ? 'primary' : undefined}
           onPress={async () => {
-            claim.value = await makeClaim(base);
+            claim.value = await makeClaim(base, code);
           }}
         />
       ) : (
