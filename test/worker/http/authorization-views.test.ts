@@ -52,7 +52,9 @@ const table: Record<string, Record<string, string>> = {
   '/api/v1/products/{productKey}': { 'owner productOwner read bound': product },
   '/api/v1/products/{productKey}/figures': { 'owner productOwner read bound': 'devices online claimed activatedToday' },
   '/api/v1/products/{productKey}/serials': {
-    'owner productOwner read bound': paged('deviceSN deviceId registeredAt activatedAt isClaimed isDisabled'),
+    'owner productOwner manage bound': paged(
+      'deviceSN deviceId registeredAt activatedAt isClaimed hasClaimCode isDisabled',
+    ),
   },
   '/api/v1/invitations': {
     stranger: paged(`${invitation} deviceId invitedBy`),
