@@ -119,6 +119,7 @@ const routes: [string, string, unknown?][] = [
   ['DELETE', '/pairing-window'],
   ['PATCH', '', { disabled: true }],
   ['PATCH', '', { name: 'mine' }],
+  ['PATCH', '', { reactivation: 'open' }],
   ['DELETE', ''],
 ];
 const request = fc

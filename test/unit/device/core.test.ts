@@ -1,6 +1,7 @@
 // The device core as a whole: what an event does to the state, what is worth a row, and that no message stops the next.
 import { describe, expect, it } from 'vitest';
 import { inPerson } from '../../../src/domain/access.ts';
+import { viewOwnership } from '../../../src/domain/device/ownership/ownership.ts';
 import { readLimits } from '../../../src/limits.ts';
 import { topicActions } from '../../../src/protocol/mqtt.ts';
 import { CoreDevice, proofOf } from './core-device.ts';
@@ -38,6 +39,17 @@ it('a session that the broker reported is believed without a message for as long
     expect(device.status().online).toBe(isOnline);
   }
   expect(eventsOf(device)[0]).toMatchObject({ status: 'offline', reason: 'silence' });
+});
+
+it('a claimed device needs no less to activate again because its product asks for less', () => {
+  const device = online();
+  const change = (name: string) => ({ kind: 'administered', actor: inPerson(1), change: { name } }) as const;
+  device.run(change('claimed by its name'));
+  for (const [index, reactivation] of (['open', 'secret', 'owner', null, 'open'] as const).entries()) {
+    const facts = { controlMode: 'toggle', offlineGraceSeconds: 0, reactivation, productChangedAtMs: index + 1 };
+    device.run({ kind: 'product_changed', facts });
+    expect(viewOwnership(device.state, startMs).reactivation).toBe(index === 0 ? 'owner' : 'secret');
+  }
 });
 
 describe('a message', () => {
