@@ -73,6 +73,7 @@ const finalCauses = [
   'credentials_rotated',
   'too many failed authentications',
   'API key deleted',
+  'account disabled',
 ];
 const longestTimerMs = 3_600_000;
 const renewAgainMs = 5_000;

@@ -18,8 +18,8 @@ const pollMs = 10;
 /** `readingSinceMs`: of a read that is under way. */
 type List = { userIds: ReadonlySet<number>; readAtMs: number; readingSinceMs: number };
 
-const emptyList = (): List => ({ userIds: new Set(), readAtMs: -Infinity, readingSinceMs: -Infinity });
-let list = emptyList();
+const unread = { readAtMs: -Infinity, readingSinceMs: -Infinity };
+let list: List = { userIds: new Set(), ...unread };
 
 export async function readRevokedUsers(env: Env): Promise<ReadonlySet<number>> {
   const used = list;
@@ -38,7 +38,7 @@ export async function readRevokedUsers(env: Env): Promise<ReadonlySet<number>> {
 
 /** The next request reads the list anew; a read that is under way may have begun too early. */
 export function forgetRevokedUsers(): void {
-  list = emptyList();
+  list = { ...list, ...unread };
 }
 
 /** A failed read counts as well: the requests of an outage must not each wait for one. */
@@ -49,8 +49,8 @@ async function renew(env: Env, renewed: List): Promise<void> {
     const sinceMs = readAtMs - readConfig(env).accessTokenSeconds * 1000;
     const reading = listUsersDisabledSince(openDatabase(env.DB, 'first-primary'), sinceMs);
     const userIds = await within(answerWithinMs, reading);
-    if (userIds === undefined) log('warn', 'revoked users not read', { error: 'no answer in time' });
-    else renewed.userIds = new Set(userIds);
+    if (userIds === undefined) throw new Error('no answer in time');
+    renewed.userIds = new Set(userIds);
   } catch (error) {
     log('warn', 'revoked users not read', describeError(error));
   } finally {
