@@ -140,6 +140,10 @@ describe.each(ways)('with a device connected %s', (way) => {
       expect(lists).toMatchObject([{ data: { total: 0, list: [] } }, { data: { total: 1 } }]);
       const made = { productKey: 'made-by-key', name: 'Made' };
       expect(await call('POST', '/products', { key, body: made })).toMatchObject({ code: 403 });
+      const { token } = (await call<{ token: string }>('POST', '/devices/claim-tokens', { key })).data;
+      const body = { productKey: ownerObjects['productKey'], deviceSN: 'SN-claimed-by-key' };
+      const claim = await call('POST', `/t/${token}/api/v1/devices/activate`, { body });
+      expect(claim).toMatchObject({ code: 400, message: 'invalid_claim_token' });
     });
 
     it('is no other user, with a token or an API key, for what is not theirs', async () => {
