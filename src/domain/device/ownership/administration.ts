@@ -109,14 +109,13 @@ export const answerTransfer: Handler<'transfer_answered'> = (
   decision,
 ) => {
   const { nowMs } = decision;
-  const { productKey, deviceId } = state.identity;
   const offer = openOffer(state.ownership, nowMs);
   if (offer?.offerId !== offerId || offer.toUserId !== userId) {
     return { state, result: refuse(noOffer(state)) };
   }
   if (!isAccepted) {
     const declined = note(withoutOffer(state), 'transfer_declined', address, nowMs);
-    return { state: declined, result: accept({ productKey, deviceId, mustRenew: false }) };
+    return { state: declined, result: accept({ ...identityOf(state), mustRenew: false }) };
   }
   const credentials = keepSessionPassword(state.credentials);
   const mustRenew = credentials.passwords.every(({ shownTo }) => shownTo !== undefined);
@@ -124,8 +123,7 @@ export const answerTransfer: Handler<'transfer_answered'> = (
     ? endSession(state, decision)
     : { ...state, credentials: endGenerations({ ...credentials, secretDigest: '' }) };
   const begun = beginOwnershipPeriod(passed, { ownerId: userId, claimedAtMs: nowMs }, decision);
-  const result = accept({ productKey, deviceId, mustRenew });
-  return { state: note(begun, 'transferred', address, nowMs), result };
+  return { state: note(begun, 'transferred', address, nowMs), result: accept({ ...identityOf(state), mustRenew }) };
 };
 
 /** @param pairing null closes it */
