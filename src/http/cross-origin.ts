@@ -32,15 +32,11 @@ const safeMethods = ['GET', 'HEAD', 'OPTIONS'];
  * and activate devices from there. With a credential in a header a browser asks before.
  */
 export const refuseCrossSite = createMiddleware<AppEnv>(async (c, next) => {
-  const { method } = c.req;
-  const header = (name: string) => c.req.header(name);
-  if (header('Sec-Fetch-Site') === 'cross-site' && !safeMethods.includes(method)) {
-    const hasCredential = header('Authorization') !== undefined || header('X-API-Key') !== undefined;
-    const origin = header('Origin') ?? '';
-    if (!hasCredential && !isAllowedBy(c.var.context.config.corsOrigins, origin)) {
-      throw new RefusedError({ kind: 'cross_site', origin });
-    }
-  }
+  const header = (name: string) => c.req.header(name) ?? '';
+  const hasCredential = header('Authorization') + header('X-API-Key') !== '';
+  const isCrossSite = header('Sec-Fetch-Site') === 'cross-site' && !safeMethods.includes(c.req.method);
+  if (isCrossSite && !hasCredential && !isAllowedBy(c.var.context.config.corsOrigins, header('Origin')))
+    throw new RefusedError({ kind: 'cross_site', origin: header('Origin') });
   await next();
 });
 

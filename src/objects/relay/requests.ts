@@ -93,7 +93,10 @@ export class RelayRequests {
   #use(socket: WebSocket, request: TopicRequest): Outcome<null> | Promise<Outcome<null>> {
     if (request.action === 'publish') return this.#publish(socket, request);
     if (request.action === 'unsubscribe') return this.#unsubscribe(socket, request.topic);
-    return this.#subscribe(socket, request.topic, request.snapshot === true);
+    const { topic, snapshot = false } = request;
+    const who = this.#shard.clientOf(socket)?.who ?? null;
+    const subscribe = () => this.#subscribe(socket, topic, snapshot);
+    return snapshot && who !== null ? this.#snapshots.inTurn(who, subscribe) : subscribe();
   }
 
   async #authenticate(socket: WebSocket, request: AuthRequest): Promise<void> {
@@ -116,29 +119,17 @@ export class RelayRequests {
     this.#reply(socket, { action: 'auth', code: 200, message: 'success' });
   }
 
-  #subscribe(socket: WebSocket, filter: string, wantsSnapshot: boolean): Outcome<null> | Promise<Outcome<null>> {
-    const checked = checkSubscription(this.#shard.clientOf(socket), filter);
-    if (!checked.ok) return checked;
-    const { target, isNew } = checked.value;
-    const add = () => (isNew ? this.#register(socket, filter, target) : done);
-    return wantsSnapshot
-      ? this.#snapshots.inTurn(target.who, () => this.#snapshot(socket, filter, target, add))
-      : add();
-  }
-
-  async #snapshot(
-    socket: WebSocket,
-    filter: string,
-    target: SubscriptionTarget,
-    add: () => Outcome<null> | Promise<Outcome<null>>,
-  ): Promise<Outcome<null>> {
+  async #subscribe(socket: WebSocket, filter: string, wantsSnapshot: boolean): Promise<Outcome<null>> {
     const client = this.#shard.clientOf(socket);
-    if (client === undefined) return notAuthenticated;
-    const devices = await this.#snapshots.devicesOf(target);
-    if (!devices.ok) return devices;
-    if (!this.#shard.takeRequest(client, Math.ceil(devices.value.length / devicesPerToken))) return tooFast;
-    const added = await add();
-    if (!added.ok) return added;
+    const checked = checkSubscription(client, filter);
+    if (!checked.ok || client === undefined) return checked.ok ? notAuthenticated : checked;
+    const { target, isNew } = checked.value;
+    const devices = wantsSnapshot ? await this.#snapshots.devicesOf(target) : undefined;
+    if (devices?.ok === false) return devices;
+    const tokens = Math.ceil((devices?.value.length ?? 0) / devicesPerToken);
+    if (tokens > 0 && !this.#shard.takeRequest(client, tokens)) return tooFast;
+    const added = isNew ? await this.#register(socket, filter, target) : done;
+    if (!added.ok || devices === undefined) return added;
     await this.#snapshots.send(socket, filter, target.who, devices.value, (frames) => {
       this.#shard.outbox.answer(socket, frames);
     });

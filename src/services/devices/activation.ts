@@ -41,6 +41,7 @@ export async function activateDevice(
   { clientAddress, claimToken }: Origin,
 ) {
   const startedAtMs = Date.now();
+  const network = context.config.rateLimits === 'production' ? clientAddress : null;
   const db = context.primary();
   for (let attempt = 0; attempt < maxAttempts; attempt++) {
     const product = await requireProduct(context, request.productKey);
@@ -55,7 +56,7 @@ export async function activateDevice(
     // Of a device that has activated, its session decides.
     if (lacksCode && record.activatedAt === null) throw new RefusedError({ kind: 'claim_code_required' });
     const proof = { claimantId: claim?.userId, lacksCode };
-    const activation = { product, request, proof, address: clientAddress, startedAtMs };
+    const activation = { product, request, proof, address: clientAddress, network, startedAtMs };
     // Without an answer its product or its record was deleted meanwhile: start over with the present state.
     const answer =
       record === undefined ? await activateNew(context, activation) : await activateKnown(context, activation, record);
@@ -69,13 +70,15 @@ type Activation = {
   request: ActivateBody;
   proof: { claimantId: number | undefined; lacksCode: boolean };
   address: string;
+  /** By which unused devices are counted; null counts none. */
+  network: string | null;
   startedAtMs: number;
 };
 
 async function activateNew(context: ServiceContext, activation: Activation) {
-  const { product, request, address } = activation;
+  const { product, request, address, network } = activation;
   await refuseFloodOfNew(context, product.productKey, address);
-  const made = await makeDevice(context.primary(), context.config, product, request, networkIn(context, activation));
+  const made = await makeDevice(context.primary(), context.config, product, request, network);
   return made && issueCredentials(context, activation, made);
 }
 
@@ -83,7 +86,7 @@ async function activateNew(context: ServiceContext, activation: Activation) {
 async function activateKnown(context: ServiceContext, activation: Activation, record: DeviceRow) {
   const db = context.primary();
   const { deviceId, activatedAt } = record;
-  if (activatedAt === null && !(await activateRegistered(db, deviceId, networkIn(context, activation), Date.now())))
+  if (activatedAt === null && !(await activateRegistered(db, deviceId, activation.network, Date.now())))
     return undefined;
   const answer = await issueCredentials(context, activation, record);
   if (answer !== undefined) await noteVersions(db, record, activation.request);
@@ -170,11 +173,6 @@ async function refuseFloodOfNew(context: ServiceContext, productKey: string, cli
   // The address first: what it is refused does not count against the product.
   await holdToShield(context, 'NEW_DEVICE_ADDRESS_LIMIT', `${productKey} ${clientAddress}`);
   await holdToShield(context, 'NEW_DEVICE_LIMIT', productKey);
-}
-
-/** null counts nowhere. */
-function networkIn({ config }: ServiceContext, { address }: Activation): string | null {
-  return config.rateLimits === 'production' ? address : null;
 }
 
 async function makeDevice(

@@ -6,8 +6,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
 import mqtt from 'mqtt';
 import { generate } from 'mqtt-packet';
-import { Tally, type Attack, type Target } from '../rig/attack.ts';
-import { nameOfError, times } from '../rig/traffic.ts';
+import type { Activation } from '../../../rig/clients/accounts.ts';
+import { placesOfAddress, Tally, type Attack, type Target } from '../rig/attack.ts';
+import { nameOfError, send, times } from '../rig/traffic.ts';
 
 /** The gateway closes them after 10 s, and cuts what does not end 5 s after that. */
 const closedWithinMs = 45_000;
@@ -130,6 +131,36 @@ async function readNothing({ gateway, own }: Target, untilMs: number, tally: Tal
 }
 
 export const gatewayHalfOpen: Attack[] = [
+  {
+    name: 'gateway-plural',
+    title: 'more devices of one address than the gateway has places for it, each with a login that is right',
+    holds: 'refused beyond the share of the address; a device from elsewhere is served',
+    isOnce: true,
+    run: async (target) => {
+      const tally = new Tally();
+      const { gateway, own, url } = target;
+      const held: Socket[] = [];
+      await times(8, 1.1 * placesOfAddress, async (number) => {
+        const body = JSON.stringify({ productKey: own.productKey, deviceSN: `PLURAL-${number}` });
+        const answer = await send(`${url}/api/v1/devices/activate`, { method: 'POST', body, address: '192.0.2.99' });
+        const { username, password, clientId } = (JSON.parse(answer.text) as { data: Activation }).data.mqtt;
+        const socket = connect({ port: gateway.port, host: '127.0.0.1', localAddress: '127.2.0.2' });
+        held.push(socket);
+        const login = { username, clientId, password: Buffer.from(password) };
+        socket.write(generate({ cmd: 'connect', protocolId: 'MQTT', protocolVersion: 4, clean: true, ...login }));
+        const end = (event: string, how: string) =>
+          new Promise((resolve) => void socket.once(event, () => resolve(how)));
+        tally.note(
+          String(await Promise.race([end('data', 'let in'), end('error', 'refused'), end('close', 'refused')])),
+        );
+      });
+      await visit(target, tally);
+      if (tally.of('let in') > placesOfAddress) tally.problem(`one address got ${tally.of('let in')} connections`);
+      if (tally.of('let in') < placesOfAddress / 2) tally.problem('devices of one address are not served');
+      for (const socket of held) socket.destroy();
+      return tally.result();
+    },
+  },
   {
     name: 'gateway-half-open',
     title: 'connections at the gateway, TCP and TLS, that say nothing, half or a byte a second, or read nothing',

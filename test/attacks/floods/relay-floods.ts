@@ -140,6 +140,29 @@ export const relayFloods: Attack[] = [
     },
   },
   {
+    name: 'giant-frames',
+    title: 'sockets that send a frame of 30 MiB before they authenticate, from a few addresses, again and again',
+    holds: 'closed with 1009, the address is shut out; a small frame from elsewhere is answered',
+    isOnce: true,
+    run: async ({ url }, { clients }) => {
+      const tally = new Tally();
+      const frame = 'x'.repeat(30 * 2 ** 20);
+      for (let number = 0; number < clients; number += 1) {
+        const address = `192.0.2.${150 + (number >> 1)}`;
+        const { socket, refused } = await open(url, address);
+        if (refused !== undefined) tally.note(refused);
+        else {
+          socket.send(frame);
+          const code = await Promise.race([closedOf(socket), sleep(30_000)]);
+          tally.note(`closed ${code}`);
+          if (number % 2 === 1) tally.problem(`${address} came again after a giant frame`);
+        }
+        socket.terminate();
+      }
+      return tally.result();
+    },
+  },
+  {
     name: 'hostile-frames',
     title: 'relay frames that are nearly right, wrong and hostile, text and binary',
     holds: 'each is answered or ends the socket; none answers internal_error',

@@ -45,6 +45,9 @@ export type Attack = {
   run: (target: Target, effort: Effort) => Promise<Result>;
 };
 
+/** MAX_CONNECTIONS_PER_ADDRESS of the gateway: more than may be unauthenticated at once. */
+export const placesOfAddress = 120;
+
 const maxProblems = 5;
 
 /** Collects a result while an attack runs. */

@@ -9,7 +9,7 @@ import { makeCertificates } from '../../../rig/certificates.ts';
 import { GatewayProcess } from '../../../rig/services/processes.ts';
 import { findFreePort } from '../../../rig/ports.ts';
 import { WholeService } from '../../../rig/services/whole-service.ts';
-import type { Attack, Effort, Result, Target } from './attack.ts';
+import { placesOfAddress, type Attack, type Effort, type Result, type Target } from './attack.ts';
 import type { AttackData, ThreadResult } from './attack-thread.ts';
 import { Bystander, type Measured } from './bystander.ts';
 import { compareRounds, sumResults, type Outcome } from './judgement.ts';
@@ -55,7 +55,10 @@ export class Battlefield {
     const tlsPort = await findFreePort();
     const { serverCert, serverKey } = makeCertificates('mqtt.test');
     const tls = { MQTT_TLS_PORT: String(tlsPort), TLS_CERT_FILE: serverCert, TLS_KEY_FILE: serverKey };
-    const gateway = await GatewayProcess.start(rig.url, { LOG_LEVEL: 'info', ...tls });
+    const gateway = await GatewayProcess.start(rig.url, {
+      ...{ LOG_LEVEL: 'info', MAX_CONNECTIONS_PER_ADDRESS: String(placesOfAddress) },
+      ...tls,
+    });
     return new Battlefield(service, gateway, bystander, {
       url: rig.url,
       mqttUrl: rig.mqttUrl,

@@ -136,12 +136,11 @@ export const applyGuestUse: Handler<'guest_link_used'> = (
   if (isRepeated) return acceptRequest(state, input, decision);
   const linkState = stateOf(link, nowMs);
   if (linkState !== 'open') return { state, result: refuse({ kind: 'guest_link_refused', because: linkState }) };
-  const spent = spend(link.spent ?? unspent, linkUsesPerMinute, nowMs);
-  const guestUses = spend(state.budgets.guestUses, guestUsesPerMinute, nowMs);
+  const [ofLink, ofAll] = [link.spent ?? unspent, state.budgets.guestUses];
+  const [spent, guestUses] = [spend(ofLink, linkUsesPerMinute, nowMs), spend(ofAll, guestUsesPerMinute, nowMs)];
   if (spent === undefined || guestUses === undefined) {
-    const roomOfLink = roomAtMs(link.spent ?? unspent, linkUsesPerMinute, nowMs);
-    const room = Math.max(roomOfLink, roomAtMs(state.budgets.guestUses, guestUsesPerMinute, nowMs));
-    const retryAfterSeconds = Math.ceil((room - nowMs) / 1000);
+    const roomMs = Math.max(roomAtMs(ofLink, linkUsesPerMinute, nowMs), roomAtMs(ofAll, guestUsesPerMinute, nowMs));
+    const retryAfterSeconds = Math.ceil((roomMs - nowMs) / 1000);
     return { state, result: refuse({ kind: 'rate_limited', limit: 'guestUsesPerMinute', retryAfterSeconds }) };
   }
   const accepted = acceptRequest(state, input, decision);
