@@ -10,10 +10,6 @@ export async function findUser(database: Database, userId: number): Promise<User
   return database.select().from(users).where(eq(users.id, userId)).get();
 }
 
-export async function findUserByEmail(database: Database, foldedEmail: string): Promise<UserRow | undefined> {
-  return database.select().from(users).where(eq(users.foldedEmail, foldedEmail)).get();
-}
-
 export async function findUserByName(database: Database, foldedName: string): Promise<UserRow | undefined> {
   return database
     .select()
