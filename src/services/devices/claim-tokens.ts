@@ -82,6 +82,7 @@ export async function describeClaimToken(context: ServiceContext, actor: Actor, 
   const row = tokenPattern.test(token) ? await findClaimToken(db, await digestOf(token), Date.now()) : undefined;
   if (row === undefined) throw new RefusedError({ kind: 'not_found', what: 'claim_token' });
   if (row.userId !== actor.userId) throw new RefusedError({ kind: 'not_owner', of: 'claim_token', id: '' });
+  requireRightOfKey(actor, 'claimDevices', row.productKey ?? '');
   const [productId = '', deviceSN = ''] = (row.usedBy ?? '').split(/ (.*)/s);
   const device = row.usedBy === null ? undefined : await findDeviceBySerial(db, Number(productId), deviceSN);
   const isHere = device !== undefined && device.activatedAt !== null && device.ownerId === actor.userId;

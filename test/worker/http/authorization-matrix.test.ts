@@ -231,7 +231,7 @@ describe.each(ways)('with a device connected %s', (way) => {
       const { token } = owner.user;
       const { productKey, deviceId } = ownerObjects;
       expect(await call('GET', `/products/${productKey}`, { token })).toMatchObject({ data: { name: 'Switch' } });
-      expect(await call('GET', `/devices/${deviceId}`, { token })).toMatchObject({ data: { deviceSN: 'SN-1' } });
+      expect(await call('GET', `/devices/${deviceId}`, { token })).toMatchObject({ data: { deviceSN: 'SN-matrix-1' } });
       expect(await call('GET', '/users/me', { key: owner.key })).toMatchObject({ data: { userId: owner.user.userId } });
       const { list } = (await call<{ list: Key[] }>('GET', '/users/api-keys', { token })).data;
       const made = [owner.key, ...Object.values(scopedKeys), keyOfOtherProduct];

@@ -1,14 +1,14 @@
 // What each caller is shown: every GET of the served reference, by every role and kind of API key, against one table of the
-// members of its answers. Who may call at all is authorization-matrix.test.ts.
+// members of its answers; and what they cannot make of it. Who may call at all is authorization-matrix.test.ts.
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { listOperations } from '../../../rig/inputs/openapi-document.ts';
+import { exampleBody, listOperations } from '../../../rig/inputs/openapi-document.ts';
 import { bringUp } from '../rig/clients/bridge.ts';
 import { call, send, type CallOptions, type TestUser } from '../rig/clients/client.ts';
 import { createKey, prepareCallers, type Callers } from '../rig/authorization-callers.ts';
 import { report } from '../rig/commands.ts';
-import { invite } from '../rig/sharing.ts';
-import { activate } from '../rig/ownership.ts';
-import { reportConnected, sessionOf } from '../rig/provision.ts';
+import { accept, invite } from '../rig/sharing.ts';
+import { activate, tokenOf as claimTokenOf } from '../rig/ownership.ts';
+import { reportConnected, reportDisconnected, sessionOf } from '../rig/provision.ts';
 
 const names = 'owner operator viewer productOwner stranger read control manage bound other'.split(' ');
 const paged = (members: string) => `${members.replaceAll(/\S+/g, (member) => `list[].${member}`)} page size total`;
@@ -48,19 +48,23 @@ const table: Record<string, Record<string, string>> = {
       'sessionId createdAt lastUsedAt expiresAt clientAddress userAgent isCurrent',
     ),
   },
+  '/api/v1/users/me/blocked-senders': {
+    viewer: paged('userId email'),
+    'owner productOwner operator stranger': empty,
+  },
   '/api/v1/products': { 'owner productOwner read bound other': paged(product), 'operator viewer stranger': empty },
   '/api/v1/products/{productKey}': { 'owner productOwner read bound': product },
   '/api/v1/products/{productKey}/figures': { 'owner productOwner read bound': 'devices online claimed activatedToday' },
   '/api/v1/products/{productKey}/serials': {
     'owner productOwner manage bound': paged(
-      'deviceSN deviceId registeredAt activatedAt isClaimed hasClaimCode isDisabled',
+      'deviceSN deviceId registeredAt activatedAt isClaimed isDisabled hasClaimCode',
     ),
   },
   '/api/v1/invitations': {
     stranger: paged(`${invitation} deviceId invitedBy`),
     'owner productOwner operator viewer': empty,
   },
-  '/api/v1/claim-tokens/{token}': { 'owner productOwner manage bound other': 'deviceId expiresAt' },
+  '/api/v1/claim-tokens/{token}': { 'owner productOwner manage': 'deviceId expiresAt' },
   '/api/v1/devices': {
     'owner productOwner operator viewer read bound': paged(device),
     'stranger other': empty,
@@ -127,6 +131,7 @@ beforeAll(async () => {
   }
   await call('POST', `/devices/${deviceId}/credentials`, as);
   await call('POST', `/devices/${deviceId}/transfer`, { ...as, body: { email: 'buyer@example.test' } });
+  await call('POST', '/users/me/blocked-senders', { ...credentials['viewer'], body: { email: holder.email } });
   const offered = (await activate(productKey, undefined, { deviceSN: 'SN-offered' })).data;
   await call('POST', `/devices/${offered.deviceId}/transfer`, { ...as, body: { email: stranger.user.email } });
   await invite({ deviceId: claimed.deviceId, productKey }, stranger.user, 'viewer', holder);
@@ -178,7 +183,7 @@ it('lists nothing of the owner for strangers, except what is offered to them', a
 it('tells no member, and no key without `manage`, who else shares and uses the device', async () => {
   const { owner, members, ownerObjects } = callers;
   const emails = [members.operator.email, members.viewer.email, 'nobody@example.test', 'buyer@example.test'];
-  const traces = [...emails, '198.51.100.', '203.0.113.', ownerObjects['linkId'] ?? ''];
+  const traces = [...emails, 'SN-matrix-1', '198.51.100.', '203.0.113.', ownerObjects['linkId'] ?? ''];
   const paths = Object.keys(table).filter((path) => path.includes('/devices') && !path.endsWith('/transfers'));
   const textFor = async (name: string) => {
     const answers = await Promise.all(paths.map((path) => readAs(name, path)));
@@ -196,4 +201,57 @@ it('tells no member, and no key without `manage`, who else shares and uses the d
     expect(others, name).toEqual([]);
     expect(text, name).not.toMatch(/"status":"(ownership|sharing|guest_link)"/);
   }
+});
+
+it('gives a key of one product nothing of another product on routes without ids', async () => {
+  const { document, operations, ownerObjects, keyOfOtherProduct: key } = callers;
+  const { productKey = '', deviceId = '' } = ownerObjects;
+  for (const operation of operations.filter(
+    ({ path, security }) => !path.includes('{') && (security ?? []).length > 1,
+  )) {
+    const body = operation.requestBody === undefined ? {} : { body: exampleBody(document, operation) };
+    const { data } = await call<{ token?: string } | null>(operation.method, operation.path, { key, ...body });
+    expect(
+      [productKey, deviceId].filter((id) => JSON.stringify(data).includes(id)),
+      operation.path,
+    ).toEqual([]);
+    if (data?.token === undefined) continue;
+    expect(await activate(productKey, data.token, { deviceSN: 'SN-taken' })).toMatchObject({ data: null });
+  }
+});
+
+it('makes no member of an unclaimed device its owner, even with the serial number', async () => {
+  const { owner, members, device, ownerObjects } = callers;
+  for (const member of [members.viewer, members.operator]) {
+    const claim = await activate(ownerObjects['productKey'] ?? '', await claimTokenOf(member), {
+      deviceSN: 'SN-matrix-1',
+    });
+    expect(claim).toMatchObject({ status: 403, data: null });
+  }
+  const { data } = await call<{ role: string }>('GET', `/devices/${device.deviceId}`, { token: owner.user.token });
+  expect(data.role).toBe('owner');
+});
+
+it('leaves nothing of a deleted API key', async () => {
+  const { owner, stranger, ownerObjects } = callers;
+  const { productKey = '', deviceId = '' } = ownerObjects;
+  await reportDisconnected({ deviceId });
+  const key = await createKey(owner.user);
+  const make = async <T>(path: string, body: object) => (await call<T>('POST', `/devices/${path}`, { key, body })).data;
+  const { token } = await make<{ token: string }>('claim-tokens', {});
+  const invitation = { email: stranger.user.email, role: 'operator' };
+  const { invitationId } = await make<{ invitationId: string }>(`${deviceId}/members`, invitation);
+  const expiresAt = new Date(Date.now() + 3_600_000).toISOString();
+  const { url } = await make<{ url: string }>(`${deviceId}/guest-links`, { command: { action: 'trigger' }, expiresAt });
+  const queued = { action: 'toggle', position: 'up' };
+  const { commandId } = await make<{ commandId: string }>(`${deviceId}/control?ttl=3600`, queued);
+  const page = () => send('GET', new URL(url).pathname);
+  expect((await page()).status).toBe(200);
+  await call('DELETE', `/users/api-keys/${key.keyId}`, { token: owner.user.token });
+  expect((await page()).status).toBe(410);
+  expect(await accept(invitationId, stranger.user)).toMatchObject({ status: 404 });
+  expect(await activate(productKey, token, { deviceSN: 'SN-left' })).toMatchObject({ data: null });
+  await reportConnected({ deviceId });
+  const command = () => call('GET', `/devices/${deviceId}/commands/${commandId}`, { token: owner.user.token });
+  await expect.poll(command).toMatchObject({ data: { state: 'cancelled', reason: 'revoked' } });
 });

@@ -34,7 +34,7 @@ export async function prepareCallers(way: Way) {
   const [owner, stranger] = await Promise.all([createCaller(), createCaller()]);
   const productKey = `switch-${crypto.randomUUID()}`;
   await call('POST', '/products', { token: owner.user.token, body: { productKey, name: 'Switch' } });
-  const device = (await activate(productKey)).data;
+  const device = (await activate(productKey, undefined, { deviceSN: 'SN-matrix-1' })).data;
   const { deviceId } = device;
   const connection = await connect(way, device);
   const command = { token: owner.user.token, body: { action: 'trigger' } };
