@@ -25,7 +25,7 @@ const event = 'status reason detail time count';
 const command =
   'commandId state reason replyCode params.action guestLinkId kept expiresAt steps.accepted steps.published ' +
   'steps.brokerAcknowledged steps.deliveredAt steps.deviceAcknowledged steps.confirmed givenBy.userId givenBy.withKey';
-const account = 'userId username email createdAt';
+const account = 'userId username email emailVerified createdAt';
 const invitation = 'invitationId role createdAt expiresAt';
 
 const forEverybody = {};
@@ -131,6 +131,7 @@ beforeAll(async () => {
   }
   await call('POST', `/devices/${deviceId}/credentials`, as);
   await call('POST', `/devices/${deviceId}/transfer`, { ...as, body: { email: 'buyer@example.test' } });
+  await invite({ deviceId: claimed.deviceId, productKey }, members.viewer, 'viewer', holder);
   await call('POST', '/users/me/blocked-senders', { ...credentials['viewer'], body: { email: holder.email } });
   const offered = (await activate(productKey, undefined, { deviceSN: 'SN-offered' })).data;
   await call('POST', `/devices/${offered.deviceId}/transfer`, { ...as, body: { email: stranger.user.email } });
