@@ -9,13 +9,16 @@ export type ServiceContext = {
   primary: () => Database;
   /** For lists, which may lag behind. */
   replica: () => Database;
+  /** Of the request, for security events. */
+  clientAddress: string | undefined;
 };
 
-export function createContext(env: Env, config: Config): ServiceContext {
+export function createContext(env: Env, config: Config, clientAddress?: string): ServiceContext {
   return {
     env,
     config,
     primary: () => openDatabase(env.DB, 'first-primary'),
     replica: () => openDatabase(env.DB, 'first-unconstrained'),
+    clientAddress,
   };
 }

@@ -2,12 +2,21 @@
 import { lt, lte, sql, type SQL } from 'drizzle-orm';
 import type { SQLiteTable } from 'drizzle-orm/sqlite-core';
 import { runTogether, type Database } from './client.ts';
-import { emailVerifications, loginAttempts, loginDevices, passwordResets, refreshTokens } from './schema/accounts.ts';
+import {
+  emailVerifications,
+  loginAttempts,
+  loginDevices,
+  passwordResets,
+  refreshTokens,
+  securityEvents,
+} from './schema/accounts.ts';
 import { brokerOutbox, claimTokens, deviceInvitations, deviceTransfers } from './schema/devices.ts';
-import { hourMs } from '../domain/time.ts';
+import { dayMs, hourMs } from '../domain/time.ts';
 
 /** Delivered entries stay that long, so that a request that began earlier and ends later is still known as outdated. */
 const deliveredEntryLifeMs = hourMs;
+
+export const securityEventLifeMs = 90 * dayMs;
 
 const rowsPerRun = 5_000;
 
@@ -26,6 +35,7 @@ export async function deleteExpiredRows(database: Database, nowMs: number, maxRo
   await runTogether<unknown[]>(database, [
     ...expiring.map((table) => purge(table, nowMs, maxRows)),
     deleteSome(brokerOutbox, lt(brokerOutbox.deliveredAt, nowMs - deliveredEntryLifeMs), maxRows),
+    deleteSome(securityEvents, lt(securityEvents.createdAt, nowMs - securityEventLifeMs), maxRows),
   ]);
 }
 

@@ -123,3 +123,23 @@ export const deviceEventStatuses = [
   'sharing',
   'guest_link',
 ] as const;
+
+/** What a user is told of the safety of the account and of whose the devices are. */
+export const securityEventKinds = [
+  'signed_in',
+  'wrong_password',
+  'session_ended',
+  'password_changed',
+  'password_reset',
+  'email_verified',
+  'key_made',
+  'key_deleted',
+  'member_joined',
+  'role_changed',
+  'member_removed',
+  'device_claimed',
+  'claim_undone',
+  'device_released',
+  'device_transferred',
+] as const;
+export type SecurityEventKind = (typeof securityEventKinds)[number];

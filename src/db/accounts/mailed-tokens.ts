@@ -33,12 +33,12 @@ export async function findPasswordReset(database: Database, hash: string, nowMs:
     .get();
 }
 
-/** Uses up every such token of the user. False for a token that is unknown, used or expired. */
-export async function useEmailVerification(database: Database, hash: string, nowMs: number): Promise<boolean> {
+/** Uses up every such token of the user, whose id it returns. Undefined for a token that is unknown, used or expired. */
+export async function useEmailVerification(database: Database, hash: string, nowMs: number) {
   const holder = sql`(select user_id from ${emailVerifications} where hash = ${hash} and expires_at > ${nowMs})`;
-  const [proven] = await runTogether<[unknown, unknown]>(database, [
-    sql`update ${users} set email_verified_at = ${nowMs} where id = ${holder} and disabled_at is null`,
+  const [proven] = await runTogether<[{ id: number }, unknown]>(database, [
+    sql`update ${users} set email_verified_at = ${nowMs} where id = ${holder} and disabled_at is null returning id`,
     sql`delete from ${emailVerifications} where user_id = ${holder}`,
   ]);
-  return proven.meta.changes === 1;
+  return proven.results[0]?.id;
 }

@@ -9,6 +9,7 @@ import {
   loginDevices,
   passwordResets,
   refreshTokens,
+  securityEvents,
   serviceSettings,
   userLimits,
   users,
@@ -32,7 +33,7 @@ export async function disableUser(database: Database, userId: number, disabledAt
 /** Keeps the row without names: product keys stay reserved. A product with devices of others stays, disabled. */
 export async function eraseUser(database: Database, userId: number, nowMs: number): Promise<void> {
   const name = `deleted-${userId}`;
-  const tables = [apiKeys, refreshTokens, loginDevices, passwordResets, emailVerifications, userLimits];
+  const tables = [apiKeys, refreshTokens, loginDevices, passwordResets, emailVerifications, securityEvents, userLimits];
   await runTogether<unknown[]>(database, [
     ...tables.map((table) => sql`delete from ${table} where user_id = ${userId}`),
     sql`delete from ${blockedSenders} where user_id = ${userId} or sender_id = ${userId}`,

@@ -61,12 +61,11 @@ export async function putTransfer(
 }
 
 export async function findTransfer(database: Database, deviceId: string, toUserId: number) {
-  const row = await database
-    .select({ offerId: deviceTransfers.offerId })
+  return database
+    .select({ offerId: deviceTransfers.offerId, fromUserId: deviceTransfers.fromUserId })
     .from(deviceTransfers)
     .where(and(eq(deviceTransfers.deviceId, deviceId), eq(deviceTransfers.toUserId, toUserId)))
     .get();
-  return row?.offerId;
 }
 
 export async function findOpenOffer(database: Database, deviceId: string, fromUserId: number, nowMs: number) {

@@ -5,6 +5,7 @@ import { sql } from 'drizzle-orm';
 import { index, integer, primaryKey, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core';
 import type { Scope } from '../../domain/access.ts';
 import type { Rotation } from '../../domain/token-rotation.ts';
+import type { SecurityEventKind } from '../../protocol/vocabulary.ts';
 
 /** Names are unique by their folded form, which domain/names.ts makes: SQLite's lower() handles ASCII only. */
 export const users = sqliteTable(
@@ -83,7 +84,7 @@ export const securityEvents = sqliteTable(
   {
     id: integer('id').primaryKey({ autoIncrement: true }),
     userId: userReference('user_id'),
-    kind: text('kind').notNull(),
+    kind: text('kind').$type<SecurityEventKind>().notNull(),
     clientAddress: text('client_address'),
     detail: text('detail', { mode: 'json' }).$type<Record<string, string | number>>(),
     createdAt: integer('created_at').notNull(),

@@ -1,5 +1,6 @@
 // Requests and answers of accounts and sessions (contract 4.1). Shapes only.
 import { z } from '@hono/zod-openapi';
+import { securityEventKinds } from '../vocabulary.ts';
 import { instantSchema, lineSchema, pageSchema, textSchema } from './common.ts';
 
 const deviceTokenExample = 'dt_8dUaGp4iKo9VxTzNyB2sRv0XkqFQ7cJ5mZb1tYHnLwE';
@@ -161,3 +162,20 @@ export const endSessionsQuerySchema = z.object({
   keep: z.enum(['current']).optional().openapi({ description: 'All but the session of this request.' }),
 });
 export const endedSessionsSchema = z.object({ ended: z.int().min(0).openapi({ example: 3 }) }).openapi('EndedSessions');
+
+export const securityEventPageSchema = pageSchema(
+  z
+    .object({
+      kind: z.enum(securityEventKinds),
+      at: instantSchema.openapi({ description: 'The first of `count`.' }),
+      count: z.int().min(1).openapi({ description: 'How many equal events there were within an hour.', example: 1 }),
+      clientAddress: z
+        .string()
+        .nullable()
+        .openapi({ description: 'The last; of IPv6 the first 64 bits.', example: '192.0.2.7' }),
+      detail: z
+        .record(z.string(), z.union([z.string(), z.number()]))
+        .openapi({ example: { keyId: 'ak_4fTq9ZbXw2LmVs7RkPyD' } }),
+    })
+    .openapi('SecurityEvent'),
+).openapi('SecurityEventPage');

@@ -4,6 +4,7 @@ import { limitRate, readClient, readClientAddress } from '../../http/client-addr
 import { answer, responsesOf, signedInErrors } from '../../http/envelope.ts';
 import { jsonBody } from '../../http/request-body.ts';
 import { createRouter, routesAbout } from '../../http/router.ts';
+import { pageQuerySchema } from '../../protocol/http/devices.ts';
 import * as schemas from '../../protocol/http/users.ts';
 import {
   changePassword,
@@ -14,6 +15,7 @@ import {
 } from '../../services/accounts/accounts.ts';
 import { verifyEmail } from '../../services/accounts/email-verification.ts';
 import { requestPasswordReset, resetPassword } from '../../services/accounts/password-resets.ts';
+import { pageSecurityEvents } from '../../services/accounts/security-events.ts';
 import { logIn, logOut, refreshSession } from '../../services/accounts/sessions.ts';
 
 const route = routesAbout('Users');
@@ -108,6 +110,15 @@ export const userRoutes = createRouter()
       await verifyEmail(c.var.context, c.req.valid('json').token);
       return answer(c, { emailVerified: true });
     },
+  )
+  .openapi(
+    route('get', '/me/security-events', {
+      summary: 'List what concerned the safety of your account in 90 days, newest first',
+      ...onSessions,
+      request: { query: pageQuerySchema },
+      responses: responsesOf(schemas.securityEventPageSchema, ...signedInErrors),
+    }),
+    (c) => answer(c, pageSecurityEvents(c.var.context, c.var.caller.userId, c.req.valid('query'))),
   )
   .openapi(
     route('post', '/logout', {

@@ -14,6 +14,7 @@ import type { ServiceContext } from '../../context.ts';
 import { noteEndedKeys } from './api-keys.ts';
 import { isEmailVerified, mailVerification } from './email-verification.ts';
 import { beginLoginAttempt, countFailure, resetFailures, type LoginClient } from './login-attempts.ts';
+import { recordSecurityEvent } from './security-events.ts';
 import { passwordQueueOf } from '../../pacing/password-queue.ts';
 import { toIso } from '../../domain/time.ts';
 
@@ -84,13 +85,19 @@ export async function changePassword(
   });
   // Another change came first: the given password is no longer the current one.
   if (ended === undefined) throw new RefusedError(credentialRefused('account_password', 'revoked'));
-  return describePasswordChange(context, ended);
+  return describePasswordChange(context, { userId: user.id, kind: 'password_changed' }, ended);
 }
 
 /** When it is answered, no key that ended opens anything. */
-export async function describePasswordChange(context: ServiceContext, { sessions, keyIds }: EndedAccess) {
+export async function describePasswordChange(
+  context: ServiceContext,
+  event: { userId: number; kind: 'password_changed' | 'password_reset' },
+  { sessions, keyIds }: EndedAccess,
+) {
+  const detail = { endedSessions: sessions, endedKeys: keyIds.length };
+  recordSecurityEvent(context, { ...event, detail });
   await noteEndedKeys(context, keyIds);
-  return { message: 'password_changed' as const, endedSessions: sessions, endedKeys: keyIds.length };
+  return { message: 'password_changed' as const, ...detail };
 }
 
 /** For five minutes the session may do what needs its user himself (`requireOpenSession`). */
@@ -121,6 +128,7 @@ export async function provePassword(
   const hashClient = { isKnown: attempt.isKnownDevice || shown.isFamiliar === true, address: shown.clientAddress };
   const check = () => checkPassword(shown.password, user?.passwordHash ?? dummyHash);
   if (!(await passwordQueueOf(context.config).run(hashClient, check)) || user === undefined) {
+    if (user !== undefined) recordSecurityEvent(context, { userId: user.id, kind: 'wrong_password' });
     await countFailure(database, attempt);
     throw new RefusedError(credentialRefused('account_password', user === undefined ? 'unknown_account' : 'wrong'));
   }

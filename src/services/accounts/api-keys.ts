@@ -17,6 +17,7 @@ import { accept, credentialRefused, refuse, limitReached, RefusedError, type Out
 import type { ApiKeyBody } from '../../protocol/http/api-keys.ts';
 import { tellRelays } from '../../objects/calls/stubs.ts';
 import type { ServiceContext } from '../../context.ts';
+import { recordSecurityEvent } from './security-events.ts';
 import { isWithinShield } from '../../pacing/rate-limits.ts';
 import { BlockedAddresses, rememberNewest } from '../../domain/newest.ts';
 import { toIso } from '../../domain/time.ts';
@@ -62,6 +63,7 @@ export async function createApiKey(
   const outcome = await insertApiKey(context.primary(), row, context.config.limits);
   if (outcome === 'no_user') throw new RefusedError(credentialRefused('session', 'unknown_account'));
   if (outcome !== 'made') throw limitReached('apiKeysPerUser', outcome.max);
+  recordSecurityEvent(context, { userId, kind: 'key_made', detail: { keyId } });
   // The members of the contract alone, if the request had no others.
   if (requested === undefined && productKey === null) return { keyId, apiKey, description };
   return { keyId, apiKey, description, scopes: granted, productKey };
@@ -80,6 +82,7 @@ export async function removeApiKey(context: ServiceContext, userId: number, keyI
   const database = context.primary();
   const isDeleted = await deleteApiKey(database, userId, keyId);
   await noteEndedKeys(context, isDeleted ? [keyId] : []);
+  if (isDeleted) recordSecurityEvent(context, { userId, kind: 'key_deleted', detail: { keyId } });
   if (isDeleted) return { keyId };
   const isKnown = (await findApiKey(database, keyId)) !== undefined;
   throw new RefusedError(

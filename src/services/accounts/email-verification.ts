@@ -9,6 +9,7 @@ import type { UserRow } from '../../db/accounts/users.ts';
 import { RefusedError } from '../../domain/refusal.ts';
 import { dayMs } from '../../domain/time.ts';
 import { deliver, issueToken, openToken } from './mails.ts';
+import { recordSecurityEvent } from './security-events.ts';
 
 export function isEmailVerified({ mail }: Config, { emailVerifiedAt }: Pick<UserRow, 'emailVerifiedAt'>): boolean {
   return mail === undefined || emailVerifiedAt !== null;
@@ -41,8 +42,12 @@ If it was not you, you need to do nothing.
 }
 
 /** @throws RefusedError invalid_input for a token that is not good */
-export async function verifyEmail({ config, primary }: ServiceContext, token: string): Promise<void> {
-  const secret = await openToken(config, ['ev_'], token);
-  if (secret !== undefined && (await useEmailVerification(primary(), await digestOf(secret), Date.now()))) return;
-  throw new RefusedError({ kind: 'invalid_input', path: 'token', problem: 'is unknown, used or expired' });
+export async function verifyEmail(context: ServiceContext, token: string): Promise<void> {
+  const secret = await openToken(context.config, ['ev_'], token);
+  const use = async (shown: string) => useEmailVerification(context.primary(), await digestOf(shown), Date.now());
+  const userId = secret === undefined ? undefined : await use(secret);
+  if (userId === undefined) {
+    throw new RefusedError({ kind: 'invalid_input', path: 'token', problem: 'is unknown, used or expired' });
+  }
+  recordSecurityEvent(context, { userId, kind: 'email_verified' });
 }

@@ -63,7 +63,7 @@ export async function resetPassword(
   const provenAtMs = token.startsWith(prefixes.mail) ? Date.now() : null;
   const ended = await replacePassword(database, { userId, newHash, by: { resetHash, provenAtMs } });
   if (ended === undefined) throw refusal;
-  return describePasswordChange(context, ended);
+  return describePasswordChange(context, { userId, kind: 'password_reset' }, ended);
 }
 
 function describeReset(linkOrToken: string): { subject: string; text: string } {

@@ -22,12 +22,12 @@ import {
 } from '../../db/accounts/refresh-tokens.ts';
 import { findUserByName } from '../../db/accounts/users.ts';
 import { foldName } from '../../domain/names.ts';
-import { credentialRefused, RefusedError, type Outcome } from '../../domain/refusal.ts';
+import { credentialRefused, RefusedError, unwrap, type Outcome } from '../../domain/refusal.ts';
 import { addRotation, judgeToken } from '../../domain/token-rotation.ts';
-import { log } from '../../log.ts';
 import type { ServiceContext } from '../../context.ts';
 import { provePassword } from './accounts.ts';
 import { trustDevice } from './login-attempts.ts';
+import { recordSecurityEvent } from './security-events.ts';
 import { isFamiliarClient, passwordQueueOf, rememberClient } from '../../pacing/password-queue.ts';
 import { dayMs, minuteMs, toIso } from '../../domain/time.ts';
 import type { PageRequest } from '../../domain/pagination.ts';
@@ -59,6 +59,7 @@ export async function logIn(context: ServiceContext, login: Login) {
   if (user.disabledAt !== null) throw new RefusedError({ kind: 'account_disabled', userId: user.id });
   const { passwordHash } = user;
   const pair = await startSession(context, database, { userId: user.id, passwordHash, login });
+  recordSecurityEvent(context, { userId: user.id, kind: 'signed_in' });
   const session = { user: { userId: user.id, username: user.username, email: user.email }, ...pair };
   if (deviceToken === undefined) return session;
   return { ...session, deviceToken: await trustDevice(database, attempt, user.id, shownToken) };
@@ -79,7 +80,8 @@ export async function refreshSession(context: ServiceContext, refreshToken: stri
     const judgement = judgeToken(session, (stored) => isEqualDigest(stored, digest), nowMs);
     if (judgement.kind === 'reused') {
       await deleteSessionOf(database, session.userId, await sessionIdOf(family));
-      log('warn', 'refresh token reused, session ended', { userId: session.userId });
+      const detail = { because: 'refresh_token_reused' };
+      recordSecurityEvent(context, { userId: session.userId, kind: 'session_ended', detail });
       throw new RefusedError(credentialRefused('refresh_token', 'reused'));
     }
     if (judgement.kind === 'repeated') {
@@ -112,8 +114,10 @@ export async function logOut(
   if (stored === undefined && !bearer.ok) {
     throw new RefusedError(refreshToken === undefined ? bearer.refusal : credentialRefused('refresh_token', 'wrong'));
   }
-  if (stored !== undefined) await deleteSessionOf(database, stored.userId, await sessionIdOf(stored.family));
-  else if (bearer.ok) await deleteSessionOf(database, bearer.value.userId, bearer.value.sessionId);
+  const ended = stored && { userId: stored.userId, sessionId: await sessionIdOf(stored.family) };
+  const { userId, sessionId } = ended ?? unwrap(bearer);
+  if (!(await deleteSessionOf(database, userId, sessionId))) return;
+  recordSecurityEvent(context, { userId, kind: 'session_ended', detail: { because: 'signed_out' } });
 }
 
 /**
@@ -189,12 +193,16 @@ export async function endSession(context: ServiceContext, { userId }: InSession,
   if (!(await deleteSessionOf(context.primary(), userId, sessionId))) {
     throw new RefusedError({ kind: 'not_found', what: 'session', id: sessionId });
   }
+  recordSecurityEvent(context, { userId, kind: 'session_ended', detail: { because: 'ended_by_user' } });
   return { sessionId };
 }
 
 export async function endSessions(context: ServiceContext, caller: InSession, isCurrentKept: boolean) {
   const kept = isCurrentKept ? caller.sessionId : undefined;
-  return { ended: await deleteSessionsOf(context.primary(), caller.userId, kept) };
+  const ended = await deleteSessionsOf(context.primary(), caller.userId, kept);
+  const detail = { because: 'ended_by_user', sessions: ended };
+  if (ended > 0) recordSecurityEvent(context, { userId: caller.userId, kind: 'session_ended', detail });
+  return { ended };
 }
 
 /** In access tokens, lists and addresses, which are logged: it names the session, and no token follows from it. */

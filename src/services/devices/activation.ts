@@ -21,6 +21,7 @@ import { callDevice } from '../../objects/calls/stubs.ts';
 import type { ActivateBody } from '../../protocol/http/devices.ts';
 import { topicActions } from '../../protocol/mqtt.ts';
 import { disconnectClient } from '../broker/provisioner-emqx.ts';
+import { recordSecurityEvent } from '../accounts/security-events.ts';
 import { provisionAtBroker } from '../broker/provisioning.ts';
 import { readClaimToken } from './claim-tokens.ts';
 import { describeConnection } from './devices.ts';
@@ -124,6 +125,10 @@ async function issueCredentials(context: ServiceContext, activation: Activation,
       await catchUpWithProduct(env, db, product, deviceId);
     }
     const { endsSessions } = provisioned.value;
+    const { claimantId } = proof;
+    const isClaimed = claimantId !== undefined && (provisioned.value.isNew || endsSessions);
+    const event = { kind: 'device_claimed', clientAddress: address, detail: { deviceId } } as const;
+    if (isClaimed) recordSecurityEvent(context, { userId: claimantId, ...event });
     await Promise.all([
       endsSessions ? disconnectClient(context, identity) : undefined,
       provisionAtBroker(context, identity, { kind: 'upsert', password, endsSessions }, startedAtMs),

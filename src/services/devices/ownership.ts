@@ -13,6 +13,7 @@ import { foldName, nameOf } from '../../domain/names.ts';
 import type { PageRequest } from '../../domain/pagination.ts';
 import { limitReached, RefusedError } from '../../domain/refusal.ts';
 import type { DeviceIdentity } from '../../domain/topics.ts';
+import { recordBetween, recordSecurityEvent } from '../accounts/security-events.ts';
 import { disconnectClient } from '../broker/provisioner-emqx.ts';
 import { provisionAtBroker } from '../broker/provisioning.ts';
 import type { ServiceContext } from '../../context.ts';
@@ -29,6 +30,7 @@ export async function releaseDevice(context: ServiceContext, actor: Actor, devic
   const { device, product } = await requireDevice(context, actor, deviceId, 'transfer');
   const defaultName = nameOf(product.name, device.deviceSN);
   const identity = await decideAs(context, deviceId, 'transfer', { kind: 'released', actor, defaultName });
+  recordSecurityEvent(context, { userId: actor.userId, kind: 'device_released', detail: { deviceId } });
   await endOutside(context, identity, requestedAtMs);
   return { deviceId };
 }
@@ -39,6 +41,8 @@ export async function undoClaim(context: ServiceContext, actor: Actor, deviceId:
   const defaultName = nameOf(product.name, device.deviceSN);
   const undone = { kind: 'claim_undone', actor, defaultName, address } as const;
   const identity = await decideAs(context, deviceId, 'undoClaim', undone);
+  const parties = { byUserId: actor.userId, otherId: device.ownerId };
+  recordBetween(context, parties, { kind: 'claim_undone', detail: { deviceId } });
   await endOutside(context, identity, requestedAtMs);
   return { deviceId };
 }
@@ -102,10 +106,15 @@ export async function answerOffer(
 ) {
   const requestedAtMs = Date.now();
   const db = context.primary();
-  const offerId = await findTransfer(db, requireDeviceId(deviceId), userId);
-  if (offerId === undefined) throw new RefusedError({ kind: 'not_found', what: 'transfer', id: deviceId });
+  const offer = await findTransfer(db, requireDeviceId(deviceId), userId);
+  if (offer === undefined) throw new RefusedError({ kind: 'not_found', what: 'transfer', id: deviceId });
+  const { offerId, fromUserId } = offer;
   const event = { kind: 'transfer_answered', userId, offerId, ...answer } as const;
   const { mustRenew, ...identity } = await decide(context, deviceId, event);
+  if (answer.isAccepted) {
+    const parties = { byUserId: userId, otherId: fromUserId };
+    recordBetween(context, parties, { kind: 'device_transferred', detail: { deviceId } });
+  }
   if (mustRenew) {
     await Promise.all([
       disconnectClient(context, identity),

@@ -22,6 +22,7 @@ import { limitReached, RefusedError } from '../../domain/refusal.ts';
 import type { ServiceContext } from '../../context.ts';
 import { dayMs, toIso } from '../../domain/time.ts';
 import { requireUser } from '../accounts/accounts.ts';
+import { recordSecurityEvent } from '../accounts/security-events.ts';
 import { askDeviceAs, decide, requireDevice } from './device-access.ts';
 import type { RemoteDevice } from '../../objects/calls/stubs.ts';
 import { isEmailVerified, requireVerified } from '../accounts/email-verification.ts';
@@ -105,6 +106,8 @@ export async function acceptInvitation(context: ServiceContext, userId: number, 
   const { role, invitedBy } = invitation;
   const party = { email: user.email, address };
   await decide(context, deviceId, { kind: 'member_joined', userId, role, invitedBy, ...party, maxMembers });
+  const detail = { deviceId, userId, role };
+  recordSecurityEvent(context, { userId: invitedBy, kind: 'member_joined', clientAddress: null, detail });
   await deleteInvitation(db, id, user);
   return { deviceId, role };
 }
@@ -141,6 +144,7 @@ export async function changeMember(
 ) {
   const party = { email: await emailOf(context, userId), address };
   const member = await decide(context, deviceId, { kind: 'member_changed', actor, userId, role, ...party });
+  recordSecurityEvent(context, { userId: actor.userId, kind: 'role_changed', detail: { deviceId, userId, role } });
   return { userId: member.userId, role: member.role, since: toIso(member.sinceMs) };
 }
 
@@ -154,6 +158,13 @@ export async function removeMember(
   const { device } = await requireDevice(context, actor, deviceId, action);
   const party = { email: await emailOf(context, userId), address };
   await decide(context, deviceId, { kind: 'member_removed', actor, userId, ...party });
+  const from = actor.userId === device.ownerId ? {} : { clientAddress: null };
+  recordSecurityEvent(context, {
+    userId: device.ownerId,
+    kind: 'member_removed',
+    detail: { deviceId, userId },
+    ...from,
+  });
   await deleteInvitationsOfUser(context.primary(), device.id, userId);
   return { userId };
 }

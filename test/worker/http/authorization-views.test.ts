@@ -25,6 +25,7 @@ const event = 'status reason detail time count';
 const command =
   'commandId state reason replyCode params.action guestLinkId kept expiresAt steps.accepted steps.published ' +
   'steps.brokerAcknowledged steps.deliveredAt steps.deviceAcknowledged steps.confirmed givenBy.userId givenBy.withKey';
+const securityEvent = 'kind at count clientAddress';
 const account = 'userId username email emailVerified createdAt';
 const invitation = 'invitationId role createdAt expiresAt';
 
@@ -41,6 +42,11 @@ const table: Record<string, Record<string, string>> = {
   '/api/v1/users/me': { [names.join(' ')]: account },
   '/api/v1/users/api-keys': {
     'owner productOwner stranger': paged('keyId description scopes[] productKey createdAt lastUsedAt'),
+    'operator viewer': empty,
+  },
+  '/api/v1/users/me/security-events': {
+    'owner productOwner': paged(`${securityEvent} detail.keyId detail.deviceId detail.userId detail.role`),
+    stranger: paged(`${securityEvent} detail.keyId`),
     'operator viewer': empty,
   },
   '/api/v1/users/me/sessions': {

@@ -105,6 +105,7 @@ async function callEveryRoute(): Promise<void> {
   await send('DELETE', '/products/planned', withKey);
   await send('DELETE', `/users/api-keys/${key.keyId}`, inPerson);
   type Sessions = { list: { sessionId: string }[] };
+  for (const page of ['page=1', 'page=2']) await send('GET', `/users/me/security-events?${page}`, inPerson);
   for (const page of ['page=1', 'page=2']) await send('GET', `/users/me/sessions?${page}`, inPerson);
   const { list } = (await send('GET', '/users/me/sessions', inPerson)) as Sessions;
   await send('POST', '/users/me/confirmations', inPerson, { password: newPassword });

@@ -1,0 +1,78 @@
+// What a user is told of the safety of the account: a list of 90 days, log lines that are never sampled, and mails. An event is
+// kept beside the request, so that a wrong password takes no longer for a name that has an account.
+import { runInBackground } from '../../background.ts';
+import type { ServiceContext } from '../../context.ts';
+import { listSecurityEvents, putSecurityEvent } from '../../db/accounts/security-events.ts';
+import type { PageRequest } from '../../domain/pagination.ts';
+import { securityEventLifeMs } from '../../db/expired-rows.ts';
+import { findUser } from '../../db/accounts/users.ts';
+import { dayMs, toIso } from '../../domain/time.ts';
+import { log } from '../../log.ts';
+import type { SecurityEventKind } from '../../protocol/vocabulary.ts';
+import { sendInBackground } from './mails.ts';
+
+/** Months of ordinary use; a user who makes and deletes keys in a loop must not fill the table. */
+export const maxEventsPerUser = 1_000;
+/** Of each kind: a holder of a stolen session must not fill a mailbox. */
+const noticesPerHour = 3;
+
+const notices: Partial<Record<SecurityEventKind, string>> = {
+  key_made: 'A new API key was made for your account.',
+  password_reset: 'The password of your account was set anew with a token of a mail or of the operator.',
+  signed_in: `Somebody signed in to your account from a network that it was not used from in ${securityEventLifeMs / dayMs} days.`,
+};
+
+type SecurityEvent = {
+  userId: number;
+  kind: SecurityEventKind;
+  /** By default that of the request. null: somebody else did it, whose address is not shown. */
+  clientAddress?: string | null;
+  /** Ids and words, which are shown and logged: no secret and no e-mail. */
+  detail?: Record<string, string | number>;
+};
+
+export function recordSecurityEvent(context: ServiceContext, event: SecurityEvent) {
+  const { userId, kind, detail = {}, clientAddress: address = context.clientAddress } = event;
+  const clientAddress = address === undefined || address === 'unknown' ? null : address;
+  // Lines of level info are sampled.
+  log('warn', 'security event', { userId, kind, clientAddress, ...detail });
+  runInBackground('security event', keepEvent(context, { userId, kind, clientAddress, detail, createdAt: Date.now() }));
+}
+
+/** What one user does to a device of another: both are told. */
+export function recordBetween(
+  context: ServiceContext,
+  { byUserId, otherId }: { byUserId: number; otherId: number },
+  event: Pick<SecurityEvent, 'kind' | 'detail'>,
+): void {
+  recordSecurityEvent(context, { ...event, userId: byUserId });
+  recordSecurityEvent(context, { ...event, userId: otherId, clientAddress: null });
+}
+
+async function keepEvent(context: ServiceContext, event: Parameters<typeof putSecurityEvent>[1]): Promise<void> {
+  const { userId, kind, clientAddress, createdAt } = event;
+  const before = await putSecurityEvent(context.primary(), event, maxEventsPerUser);
+  const notice = notices[kind];
+  if (notice === undefined || context.config.mail === undefined || before.inHour >= noticesPerHour) return;
+  const user = await findUser(context.primary(), userId);
+  if (user === undefined) return;
+  const isFirst = before.all === 0 && user.createdAt > createdAt - securityEventLifeMs;
+  if (kind === 'signed_in' && (clientAddress === null || before.fromHere > 0 || isFirst)) return;
+  const text = `${notice}
+
+Time: ${toIso(createdAt)}
+Network: ${clientAddress ?? 'unknown'}
+
+If it was not you: set a new password, and end all sessions and API keys. Your account lists what else happened.
+`;
+  sendInBackground(context, user, { subject: 'Is this you?', text });
+}
+
+export async function pageSecurityEvents(context: ServiceContext, userId: number, page: PageRequest) {
+  const { total, rows } = await listSecurityEvents(context.primary(), userId, page);
+  const list = rows.map(({ kind, clientAddress, createdAt, detail }) => {
+    const { count = 1, ...words } = detail ?? {};
+    return { kind, at: toIso(createdAt), count: Number(count), clientAddress, detail: words };
+  });
+  return { list, total, ...page };
+}
