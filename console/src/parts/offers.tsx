@@ -19,6 +19,7 @@ export function Offers({ onAccept }: { onAccept: () => void }) {
   const invitations = useSignal<readonly Invitation[]>([]);
   const transfers = useSignal<readonly Transfer[]>([]);
   const problem = useSignal('');
+  const renewal = useSignal('');
   const { api } = session();
   const look = async (): Promise<void> => {
     const query = { page: '1', size: '20' };
@@ -50,6 +51,11 @@ export function Offers({ onAccept }: { onAccept: () => void }) {
   return (
     <>
       <Problem text={problem.value} />
+      {renewal.value !== '' && (
+        <p class="notice warn" role="status">
+          {renewal.value}
+        </p>
+      )}
       {invitations.value.map(({ invitationId, invitedBy, role, deviceId, expiresAt }) => (
         <section key={invitationId} class="notice" aria-label={words.invitation}>
           <p>
@@ -86,10 +92,10 @@ export function Offers({ onAccept }: { onAccept: () => void }) {
             <Action
               label={words.take}
               kind="primary"
-              onPress={answer(
-                () => dataOf(api.devices[':deviceId'].transfer.accept.$post({ param: { deviceId } })),
-                true,
-              )}
+              onPress={answer(async () => {
+                const accepted = await dataOf(api.devices[':deviceId'].transfer.accept.$post({ param: { deviceId } }));
+                if ('mustRenew' in accepted && accepted.mustRenew) renewal.value = words.mustRenew(deviceId);
+              }, true)}
             />
             <Action
               label={words.decline}

@@ -3,7 +3,7 @@ import { dataOf, type Client, type Data } from '@latchwork/client';
 import { useSignal, type Signal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { describeError } from '../errors.ts';
-import { Dialog } from '../parts/dialog.tsx';
+import { Dialog, Once } from '../parts/dialog.tsx';
 import { Action, Field, Form, Problem } from '../parts/form.tsx';
 import { goTo } from '../router.ts';
 import { clockTime, nowMs } from '../state/clock.ts';
@@ -36,7 +36,9 @@ export function DeviceOwnership({ device }: { device: Device }) {
           <p>
             {present.claimedAt === null ? words.byProduct : words.claimed(clockTime(Date.parse(present.claimedAt)))}
           </p>
+          {present.mustRenew && <p class="notice warn">{words.mustRenew}</p>}
           <PairingWindow ownership={ownership} present={present} />
+          {present.claimedAt !== null && <Reactivation ownership={ownership} present={present} />}
           <Transfer ownership={ownership} present={present} />
           {present.claimedAt !== null && <Release device={device} />}
         </>
@@ -49,22 +51,57 @@ function PairingWindow({ ownership, present }: PartProps) {
   const { deviceId, pairingUntil } = present;
   const api = session().api.devices[':deviceId']['pairing-window'];
   const leftMs = pairingUntil === null ? 0 : Date.parse(pairingUntil) - nowMs.value;
-  const set = async (isOpen: boolean): Promise<void> => {
-    const param = { deviceId };
-    const changed = await dataOf(isOpen ? api.$post({ param, json: {} }) : api.$delete({ param }));
-    ownership.value = { ...present, pairingUntil: changed.pairingUntil };
+  const apiUrl = useSignal('');
+  const open = async (anyNetwork: boolean): Promise<void> => {
+    const opened = await dataOf(api.$post({ param: { deviceId }, json: { anyNetwork } }));
+    apiUrl.value = opened.apiUrl;
+    ownership.value = { ...present, pairingUntil: opened.pairingUntil };
+  };
+  const close = async (): Promise<void> => {
+    await dataOf(api.$delete({ param: { deviceId } }));
+    ownership.value = { ...present, pairingUntil: null };
   };
   return (
     <>
       <h3>{words.pairing}</h3>
       <p class="hint">{words.pairingHint}</p>
       {leftMs > 0 ? (
-        <div class="actions">
-          <strong role="timer">{words.pairingLeft(countdown(leftMs))}</strong>
-          <Action label={words.pairingClose} onPress={() => set(false)} />
-        </div>
+        <>
+          <div class="actions">
+            <strong role="timer">{words.pairingLeft(countdown(leftMs))}</strong>
+            <Action label={words.pairingClose} onPress={close} />
+          </div>
+          {apiUrl.value !== '' && (
+            <>
+              <p class="hint">{words.pairingElsewhere}</p>
+              <Once label={texts.add.manual.address} value={apiUrl.value} />
+            </>
+          )}
+        </>
       ) : (
-        <Action label={words.pairingOpen} onPress={() => set(true)} />
+        <div class="actions">
+          <Action label={words.pairingOpen} onPress={() => open(false)} />
+          <Action label={words.pairingOpenAny} onPress={() => open(true)} />
+        </div>
+      )}
+    </>
+  );
+}
+
+function Reactivation({ ownership, present }: PartProps) {
+  const { deviceId } = present;
+  const set = (reactivation: 'open' | null) => async () => {
+    await dataOf(session().api.devices[':deviceId'].$patch({ param: { deviceId }, json: { reactivation } }));
+    ownership.value = await dataOf(session().api.devices[':deviceId'].ownership.$get({ param: { deviceId } }));
+  };
+  return (
+    <>
+      <h3>{words.reactivation}</h3>
+      <p class="hint">{words.reactivations[present.reactivation]}</p>
+      {present.reactivation === 'open' ? (
+        <Action label={words.reactivationClose} onPress={set(null)} />
+      ) : (
+        <Action label={words.reactivationOpen} onPress={set('open')} />
       )}
     </>
   );

@@ -68,7 +68,7 @@ export function ProductSerials({ productKey, onChange }: { productKey: string; o
 type RowProps = { productKey: string; serial: Serial; onChange: () => Promise<void> };
 
 function Row({ productKey, serial, onChange }: RowProps) {
-  const { deviceSN, deviceId, activatedAt, isClaimed, isDisabled } = serial;
+  const { deviceSN, deviceId, activatedAt, isClaimed, hasClaimCode, isDisabled } = serial;
   return (
     <li class="item">
       <div>
@@ -76,6 +76,7 @@ function Row({ productKey, serial, onChange }: RowProps) {
         <p class="hint">
           {activatedAt === null ? words.waiting : words.activated(ago(Date.parse(activatedAt)))}
           {isClaimed && ` · ${words.claimed}`}
+          {hasClaimCode && ` · ${words.hasClaimCode}`}
           {isDisabled && ` · ${texts.status.disabled}`}
         </p>
       </div>
@@ -83,6 +84,7 @@ function Row({ productKey, serial, onChange }: RowProps) {
         {!isClaimed && <a href={hrefOf({ screen: 'device', deviceId })}>{words.open}</a>}
         {activatedAt === null && <RemoveSerial productKey={productKey} deviceSN={deviceSN} onChange={onChange} />}
         {isClaimed && <KeepOut serial={serial} onChange={onChange} />}
+        {isClaimed && <UndoClaim serial={serial} onChange={onChange} />}
       </div>
     </li>
   );
@@ -100,6 +102,32 @@ function RemoveSerial({ productKey, deviceSN, onChange }: Omit<RowProps, 'serial
         await onChange();
       }}
     />
+  );
+}
+
+/** For a device that somebody claimed whose it was not. */
+function UndoClaim({ serial: { deviceId, deviceSN }, onChange }: Omit<RowProps, 'productKey'>) {
+  const isAsking = useSignal(false);
+  return (
+    <>
+      <button type="button" aria-label={words.undoClaimOf(deviceSN)} onClick={() => (isAsking.value = true)}>
+        {words.undoClaim}
+      </button>
+      {isAsking.value && (
+        <Dialog title={words.undoClaimOf(deviceSN)} onClose={() => (isAsking.value = false)}>
+          <p>{words.undoClaimWarning}</p>
+          <Action
+            label={words.undoClaim}
+            kind="danger"
+            onPress={async () => {
+              await dataOf(session().api.devices[':deviceId'].claim.$delete({ param: { deviceId } }));
+              isAsking.value = false;
+              await onChange();
+            }}
+          />
+        </Dialog>
+      )}
+    </>
   );
 }
 

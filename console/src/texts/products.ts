@@ -85,6 +85,12 @@ export const productsTexts = {
     disableWarning:
       'The device belongs to a user. Disabled, it cannot log in and takes no commands from its owner until you enable it. ' +
       'What it is called, reports and does stays hidden from you.',
+    hasClaimCode: 'has a claim code',
+    undoClaim: 'Undo the claim',
+    undoClaimOf: (serial: string) => `Undo the claim of ${serial}`,
+    undoClaimWarning:
+      'Within 14 days you can take the device from a user who should not have claimed it. Everything that it remembers is erased, ' +
+      'and both of you see it among its events. It can then be claimed again.',
     import: 'Import serial numbers',
     paste: 'One a line, or JSON',
     pasteHint:

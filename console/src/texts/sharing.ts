@@ -68,8 +68,22 @@ export const sharingTexts = {
       'A device that was reset activates again. Where its product lets only the owner allow that, open this window first, then ' +
       'switch the device on.',
     pairingOpen: 'Open the pairing window',
+    pairingOpenAny: 'Open it for all networks',
+    pairingElsewhere: 'It admits devices of your own network. In another network, give the device this address:',
     pairingLeft: (time: string) => `Open for ${time}`,
     pairingClose: 'Close it',
+    mustRenew:
+      'The device has to be activated again: its former owner has seen its password, which has ended. Open the pairing window, ' +
+      'then switch the device off and on.',
+    reactivation: 'Activating it again',
+    reactivations: {
+      open: 'Everybody who knows its serial number may activate it again. Close this after the repair.',
+      owner: 'Only you may activate it again.',
+      secret: 'Only the device itself may activate again, with its secret, or you.',
+      never: 'Nobody may activate it again before you release it.',
+    },
+    reactivationOpen: 'Let everybody activate it',
+    reactivationClose: 'Take this back',
     transfer: 'Hand over to somebody else',
     transferHint: 'Offer the device to another user. It stays yours until the offer is accepted.',
     email: 'Email of the new owner',
@@ -93,7 +107,10 @@ export const sharingTexts = {
     invites: (who: string, deviceId: string, role: string) =>
       `${who} shares the device ${deviceId} with you as ${role}.`,
     offersDevice: (who: string, product: string, deviceId: string) => `${who} offers you a ${product} (${deviceId}).`,
-    transferHint: 'Once you accept, it is yours: what it remembers of its former owner is erased.',
+    transferHint:
+      'Once you accept, it is yours: what it remembers of its former owner is erased, and each password that a person has seen ends.',
+    mustRenew: (deviceId: string) =>
+      `${deviceId} is yours and has to be activated again: open its pairing window under Ownership, then switch it off and on.`,
     until: (when: string) => `until ${when}`,
     accept: 'Accept',
     take: 'Take it over',
