@@ -18,10 +18,7 @@ const candidate = { id, searchName, productId, status };
 
 const last = String.fromCodePoint(0x10ffff);
 
-/**
- * Sorted by name. `isCut`: there may be more than was looked at. Only own devices are found by serial number.
- * @param maySeeSerials false: not even those; a search must not confirm a guessed serial number
- */
+/** Sorted by name. `isCut`: there may be more than was looked at. `maySeeSerials`: own devices are found by serial number. */
 export async function searchDevices(
   db: Database,
   filter: DeviceFilter & { search: string },

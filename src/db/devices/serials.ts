@@ -9,10 +9,7 @@ import { limitOf, type UserLimits } from '../accounts/user-limits.ts';
 
 export type NewSerial = Pick<typeof devices.$inferSelect, 'deviceId' | 'deviceSN' | 'name' | 'claimCodeDigest'>;
 
-/**
- * Registers new serials in their order, as far as the limit allows, and gives `others` their claim codes if they have not activated
- * and have none. One statement that counts and inserts.
- */
+/** One statement. `missing`: registers as many as the limit allows. `others`: sets claim codes of serials that have not activated. */
 export async function putSerials(
   db: Database,
   productId: number,

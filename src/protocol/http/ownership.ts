@@ -9,11 +9,9 @@ const emailSchema = z.email().max(254).openapi({ example: 'buyer@example.com' })
 export const claimTokenBodySchema = z
   .object({
     expiresIn: z.int().min(60).max(86_400).optional().openapi({ description: 'By default 900.', example: 900 }),
-    deviceSN: deviceSNSchema
-      .optional()
-      .openapi({ description: 'With `claimCode`: the token claims this device alone.' }),
+    deviceSN: deviceSNSchema.optional(),
     claimCode: claimCodeSchema.optional(),
-    productKey: anyProductKeySchema.optional().openapi({ description: 'With `claimCode`.' }),
+    productKey: anyProductKeySchema.optional(),
   })
   .openapi('ClaimTokenRequest');
 export type ClaimTokenBody = z.infer<typeof claimTokenBodySchema>;

@@ -74,8 +74,7 @@ export const deviceOwnershipRoutes = createRouter()
     route('delete', '/{deviceId}/claim', {
       summary: "Undo another user's claim of a device of your product, for 14 days",
       description:
-        'It is as after a release: it belongs to you and can be claimed again. History, events, properties and commands are ' +
-        'erased, so that you read nothing of the user who claimed it.',
+        'It is as after a release: it belongs to you, can be claimed again, and has forgotten the user who claimed it.',
       ...inPersonFor('undoClaim'),
       request: { params: deviceIdParamSchema },
       responses: responsesOf(schemas.passedDeviceSchema, ...deviceErrors, 'device_not_activated'),

@@ -17,15 +17,12 @@ const shield = 'CLAIM_FAILURE_LIMIT';
 
 const blocked = new BlockedAddresses();
 
-/** `boundTo`: `<product id> <serial>`, the one device that it claims. `hasShownCode`: the code of that device was right. */
-type Bound = { boundTo?: string; hasShownCode?: boolean };
-
 export async function createClaimToken(
   context: ServiceContext,
   actor: Actor,
   base: string,
   expiresInSeconds: number,
-  bound: Bound = {},
+  bound: { boundTo?: string; hasShownCode?: boolean } = {},
 ) {
   requireRightOfKey(actor, 'claimDevices', undefined);
   const { limits } = context.config;
@@ -47,28 +44,18 @@ export async function requestClaimToken(
   { expiresIn = 900, deviceSN = '', claimCode = '', productKey = '' }: ClaimTokenBody,
   { base, clientAddress }: { base: string; clientAddress: string },
 ) {
-  const code = { deviceSN, claimCode, productKey };
-  const isWithCode = deviceSN + claimCode + productKey !== '';
-  const bound = isWithCode ? await findByCode(context, actor, code, clientAddress) : {};
-  return createClaimToken(context, actor, base, expiresIn, bound);
-}
-
-async function findByCode(
-  context: ServiceContext,
-  actor: Actor,
-  { deviceSN, claimCode, productKey }: Record<'deviceSN' | 'claimCode' | 'productKey', string>,
-  clientAddress: string,
-): Promise<Bound> {
+  if (deviceSN + claimCode + productKey === '') return createClaimToken(context, actor, base, expiresIn);
   requireRightOfKey(actor, 'claimDevices', productKey);
   refuseBlocked(clientAddress);
   await holdToShield(context, shield, `code ${productKey} ${deviceSN}`);
   const found = await findClaimCode(context.primary(), productKey, deviceSN);
   const digest = await digestOfClaimCode(productKey, deviceSN, claimCode);
-  if (found !== undefined && isEqualDigest(found.digest ?? '', digest)) {
-    return { boundTo: `${found.productId} ${deviceSN}`, hasShownCode: true };
+  if (found === undefined || !isEqualDigest(found.digest ?? '', digest)) {
+    await countFailure(context, clientAddress);
+    throw new RefusedError({ kind: 'claim_code_refused' });
   }
-  await countFailure(context, clientAddress);
-  throw new RefusedError({ kind: 'claim_code_refused' });
+  const bound = { boundTo: `${found.productId} ${deviceSN}`, hasShownCode: true };
+  return createClaimToken(context, actor, base, expiresIn, bound);
 }
 
 /** With its serial number: equal codes of two devices have different digests. */

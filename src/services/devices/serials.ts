@@ -8,14 +8,12 @@ import { nameOf } from '../../domain/names.ts';
 import { offsetOf, pagedDevices, type PageRequest } from '../../domain/pagination.ts';
 import { limitReached, RefusedError } from '../../domain/refusal.ts';
 import type { ServiceContext } from '../../context.ts';
-import type { ProductRow } from '../../db/products/products.ts';
 import { serialEntrySchema, type SerialResult } from '../../protocol/http/serials.ts';
 import { findOwnProduct } from '../products/products.ts';
 import { toIso } from '../../domain/time.ts';
 import { digestOfClaimCode } from './claim-tokens.ts';
 
 const maxSerials = 1_000;
-const serialsAtOnce = 50;
 
 export async function registerSerials(
   context: ServiceContext,
@@ -26,13 +24,10 @@ export async function registerSerials(
   const db = context.primary();
   const product = await findOwnProduct(db, actor, productKey, 'manageProducts');
   if (serials.length > maxSerials) {
-    throw new RefusedError({
-      kind: 'invalid_input',
-      path: 'serials',
-      problem: `must have at most ${maxSerials} items`,
-    });
+    const problem = `must have at most ${maxSerials} items`;
+    throw new RefusedError({ kind: 'invalid_input', path: 'serials', problem });
   }
-  const wanted = new Map<string, Entry>();
+  const wanted = new Map<string, z.infer<typeof serialEntrySchema>>();
   const lines = serials.map((entry, index) => {
     const line = index + 1;
     const { data } = serialEntrySchema.safeParse(typeof entry === 'string' ? { deviceSN: entry } : entry);
@@ -42,53 +37,31 @@ export async function registerSerials(
     if (problem === undefined) wanted.set(deviceSN, data);
     return { line, deviceSN, problem };
   });
-  const registered = await registerInSteps(context, product, [...wanted.values()]);
+  const rowOf = async ({ deviceSN, claimCode }: z.infer<typeof serialEntrySchema>): Promise<NewSerial> => {
+    const claimCodeDigest = claimCode === undefined ? null : await digestOfClaimCode(productKey, deviceSN, claimCode);
+    return { deviceId: createId('dev_', 8), deviceSN, name: nameOf(product.name, deviceSN), claimCodeDigest };
+  };
+  const rows = await Promise.all([...wanted.values()].map(rowOf));
+  const before = await findSerials(db, product.id, [...wanted.keys()]);
+  const missing = rows.filter(({ deviceSN }) => !before.has(deviceSN));
+  const others = rows.filter((row) => row.claimCodeDigest !== null && before.has(row.deviceSN));
+  await putSerials(db, product.id, { missing, others }, Date.now(), context.config.limits);
+  const after = await findSerials(db, product.id, [...wanted.keys()]);
+  const results = new Map(rows.map((row) => [row.deviceSN, resultOf(row, before, after)]));
   const list = lines.map(({ line, deviceSN, problem }) => {
-    const { deviceId = null, result = 'too_many_devices' } = registered.get(deviceSN ?? '') ?? {};
-    return { line, deviceSN, deviceId, result: problem ?? result };
+    const deviceId = after.get(deviceSN ?? '')?.deviceId ?? null;
+    return { line, deviceSN, deviceId, result: problem ?? results.get(deviceSN ?? '') ?? 'invalid' };
   });
   return { registered: list.filter(({ result }) => result === 'registered').length, list };
 }
 
-type Entry = z.infer<typeof serialEntrySchema>;
+type Found = Awaited<ReturnType<typeof findSerials>>;
 
-/** Without those that would be too many. */
-async function registerInSteps(
-  context: ServiceContext,
-  { id, name, productKey }: ProductRow,
-  wanted: readonly Entry[],
-) {
-  const db = context.primary();
-  const registered = new Map<string, { deviceId: string; result: SerialResult }>();
-  const rowOf = async ({ deviceSN, claimCode }: Entry) => ({
-    deviceId: createId('dev_', 8),
-    deviceSN,
-    name: nameOf(name, deviceSN),
-    claimCodeDigest: claimCode === undefined ? null : await digestOfClaimCode(productKey, deviceSN, claimCode),
-  });
-  for (let at = 0; at < wanted.length; at += serialsAtOnce) {
-    const rows = await Promise.all(wanted.slice(at, at + serialsAtOnce).map(rowOf));
-    const serials = rows.map(({ deviceSN }) => deviceSN);
-    const before = await findSerials(db, id, serials);
-    const missing = rows.filter(({ deviceSN }) => !before.has(deviceSN));
-    const others = rows.filter((row) => row.claimCodeDigest !== null && before.has(row.deviceSN));
-    await putSerials(db, id, { missing, others }, Date.now(), context.config.limits);
-    const present = await findSerials(db, id, serials);
-    for (const row of rows) {
-      const found = present.get(row.deviceSN);
-      if (found === undefined) continue;
-      const result = resultOf(row, before.get(row.deviceSN)?.claimCodeDigest, found);
-      registered.set(row.deviceSN, { deviceId: found.deviceId, result });
-    }
-  }
-  return registered;
-}
-
-type Stored = Pick<NewSerial, 'deviceId' | 'claimCodeDigest'>;
-
-function resultOf({ deviceId, claimCodeDigest: code }: Stored, before: string | null | undefined, found: Stored) {
+function resultOf({ deviceSN, deviceId, claimCodeDigest: code }: NewSerial, before: Found, after: Found): SerialResult {
+  const found = after.get(deviceSN);
+  if (found === undefined) return 'too_many_devices';
   if (found.deviceId === deviceId) return 'registered';
-  if (code === null || code === before) return 'exists';
+  if (code === null || code === before.get(deviceSN)?.claimCodeDigest) return 'exists';
   return code === found.claimCodeDigest ? 'code_set' : 'code_not_set';
 }
 
