@@ -64,28 +64,21 @@ export async function insertDevice(
     where ${products.id} = ${device.productId}`;
   const ofProduct = { ownerId: sql`${products.ownerId}`, projectId: sql`${products.projectId}` };
   const row = { ...device, ...ofProduct, connectionStatus: 2, activatedAt: device.createdAt };
-  const unused = db
-    .select({ id: devices.id })
-    .from(devices)
-    .where(
-      and(
-        eq(devices.activationNetwork, device.activationNetwork ?? ''),
-        gte(devices.activatedAt, device.createdAt - dayMs),
-        isNull(devices.lastOnlineAt),
-      ),
-    )
-    .limit(unusedPerNetworkDay);
-  const countUnused = sql`(select count(*) from ${unused})`;
+  const { activationNetwork, activatedAt, lastOnlineAt } = devices;
+  const ofNetwork = and(eq(activationNetwork, device.activationNetwork ?? ''), isNull(lastOnlineAt));
+  const isNew = gte(activatedAt, device.createdAt - dayMs);
+  const unused = sql`(select count(*) from
+    (select 1 from ${devices} where ${ofNetwork} and ${isNew} limit ${unusedPerNetworkDay}))`;
   type Counts = { devices: number; new_in_hour: number; max_devices: number; max_new: number; unused: number };
   const [inserted, counted] = await runTogether<[unknown, Counts]>(db, [
     sql`
     ${insertSelect(devices, row)}
     from ${productWithCounts} and ${products.deletedAt} is null and ${products.status} = 1 and ${products.activation} = 'open'
-      and ${all} < ${maxDevices} and ${newInHour} < ${maxNew} and ${countUnused} < ${unusedPerNetworkDay}
+      and ${all} < ${maxDevices} and ${newInHour} < ${maxNew} and ${unused} < ${unusedPerNetworkDay}
     on conflict do nothing returning id`,
     sql`
       select ${all} as devices, ${newInHour} as new_in_hour, ${maxDevices} as max_devices, ${maxNew} as max_new,
-        ${countUnused} as unused
+        ${unused} as unused
       from ${productWithCounts}`,
   ]);
   const [counts] = counted.results;

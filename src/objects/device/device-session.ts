@@ -231,6 +231,15 @@ export class DeviceSession extends DurableObject<Env> {
     return 'present';
   }
 
+  /** Nobody claimed the device, it was never online, and none of its passwords was ever used, at the relay either. */
+  isUnused(): boolean {
+    const { present } = this.#device;
+    if (typeof present === 'string') return true;
+    const { identity, presence, credentials } = present;
+    const isUsed = credentials.passwords.some(({ firstUsedAtMs }) => firstUsedAtMs !== null);
+    return identity.claimedAtMs === null && presence.connection.lastOnlineAtMs === null && !isUsed;
+  }
+
   override async alarm(info?: AlarmInvocationInfo): Promise<void> {
     if (this.#device.present === 'deleted') await this.ctx.storage.deleteAll();
     else {

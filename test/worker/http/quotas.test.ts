@@ -5,7 +5,8 @@ import { describe, expect, it } from 'vitest';
 import { call, createUser, type Answer, type TestUser } from '../rig/clients/client.ts';
 import { runScheduledJobs } from '../../../src/scheduled.ts';
 import { callLimited, fetchWith } from '../rig/limited.ts';
-import { reportConnected } from '../rig/provision.ts';
+import { digestOf } from '../../../src/crypto/secrets.ts';
+import { reportConnected, sessionOf } from '../rig/provision.ts';
 import { insertRecords } from '../rig/records.ts';
 
 const newKey = () => `quota-${crypto.randomUUID()}`;
@@ -18,7 +19,11 @@ async function deleteProduct(owner: TestUser, productKey: string): Promise<void>
   await call('DELETE', `/products/${productKey}`, { token: owner.token });
 }
 
-function activate(productKey: string, deviceSN: string, limits = ''): Promise<Answer<{ deviceId: string }>> {
+function activate(
+  productKey: string,
+  deviceSN: string,
+  limits = '',
+): Promise<Answer<{ deviceId: string; mqtt: { password: string } }>> {
   return callLimited(limits, 'POST', '/devices/activate', { body: { productKey, deviceSN } });
 }
 
@@ -192,11 +197,14 @@ describe('devices that were activated and never logged in', () => {
       .data;
     const claimed = { body: { productKey, deviceSN: 'claimed' } };
     expect((await call('POST', `/t/${token}/api/v1/devices/activate`, claimed)).status).toBe(200);
-    const serials = ['unused', 'registered', 'disabled', 'online', 'young'];
+    const serials = ['unused', 'registered', 'disabled', 'online', 'relay', 'young'];
     const ids = new Map<string, string>();
     for (const serial of serials) ids.set(serial, (await activate(productKey, serial)).data.deviceId);
     await call('PATCH', `/devices/${ids.get('disabled')}`, { token: owner.token, body: { disabled: true } });
     await reportConnected({ deviceId: ids.get('online')! });
+    const again = await activate(productKey, 'relay');
+    const login = { productKey, passwordDigest: await digestOf(again.data.mqtt.password), relayShard: 'relay-0' };
+    expect(await sessionOf(ids.get('relay')!).authenticate(login)).toMatchObject({ ok: true });
     const ofProduct = `product_id = (select id from products where product_key = '${productKey}')`;
     // The record of the device that is online lags.
     await change('last_online_at = null', `${ofProduct} and device_sn = 'online'`);
@@ -208,6 +216,7 @@ describe('devices that were activated and never logged in', () => {
       'disabled',
       'online',
       'registered',
+      'relay',
       'young',
     ]);
     expect((await call('GET', `/devices/${ids.get('unused')}/status`, { token: owner.token })).status).toBe(404);
