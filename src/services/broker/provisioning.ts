@@ -12,7 +12,7 @@ import {
 import { RefusedError } from '../../domain/refusal.ts';
 import type { DeviceIdentity } from '../../domain/topics.ts';
 import { describeError, log } from '../../log.ts';
-import { createEmqxProvisioner } from './provisioner-emqx.ts';
+import { createEmqxProvisioner, disconnectClient } from './provisioner-emqx.ts';
 import { createMosquittoProvisioner } from './provisioner-mosquitto.ts';
 import { BrokerCallError, type BrokerFailure, type BrokerProvisioner } from './provisioner.ts';
 import type { ServiceContext } from '../../context.ts';
@@ -34,6 +34,12 @@ const cutOffAfterMs = 30_000;
 const firstRetryMs = 5_000;
 const longestRetryMs = 10 * 60_000;
 const maxDeliveriesPerRun = 200;
+
+/** As `provisionAtBroker`, and ends the session that is open there. */
+export async function endAtBroker(...request: Parameters<typeof provisionAtBroker>): Promise<void> {
+  const [context, device] = request;
+  await Promise.all([disconnectClient(context, device), provisionAtBroker(...request)]);
+}
 
 /**
  * Records the operation, starts its delivery and waits a moment for it.

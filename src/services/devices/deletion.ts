@@ -8,8 +8,7 @@ import { RefusedError, type Outcome } from '../../domain/refusal.ts';
 import type { DeviceIdentity } from '../../domain/topics.ts';
 import { callDevice, type RemoteDevice } from '../../objects/calls/stubs.ts';
 import { describeError, log } from '../../log.ts';
-import { disconnectClient } from '../broker/provisioner-emqx.ts';
-import { provisionAtBroker, scheduleDeletionAtBroker } from '../broker/provisioning.ts';
+import { endAtBroker, scheduleDeletionAtBroker } from '../broker/provisioning.ts';
 import type { ServiceContext } from '../../context.ts';
 import { findOwnProduct } from '../products/products.ts';
 import { requireDevice } from './device-access.ts';
@@ -78,9 +77,6 @@ async function endSession(context: ServiceContext, actor: Actor, device: DeviceI
   // the device can be deleted again; until then it gets new credentials by activating.
   await scheduleDeletionAtBroker(context, device, requestedAtMs);
   await ask('delete', (session) => session.decide({ kind: 'deleted', actor }));
-  await Promise.all([
-    disconnectClient(context, device),
-    // An activation in between may have restored the credential: after the session's end none can.
-    provisionAtBroker(context, device, { kind: 'delete' }, Date.now()),
-  ]);
+  // An activation in between may have restored the credential: after the session's end none can.
+  await endAtBroker(context, device, { kind: 'delete' }, Date.now());
 }

@@ -17,8 +17,7 @@ import {
   type Page,
   type PageRequest,
 } from '../../domain/pagination.ts';
-import { disconnectClient } from '../broker/provisioner-emqx.ts';
-import { provisionAtBroker } from '../broker/provisioning.ts';
+import { endAtBroker, provisionAtBroker } from '../broker/provisioning.ts';
 import type { ServiceContext } from '../../context.ts';
 import { toIso } from '../../domain/time.ts';
 import { costs, holdToUserRate } from '../../pacing/rate-limits.ts';
@@ -93,12 +92,7 @@ export async function changeDevice(
   const change = { ...(name !== undefined && { name }), ...(disabled !== undefined && { isDisabled: disabled }) };
   const changed = await decideAs(context, deviceId, action, { kind: 'administered', actor, change });
   const identity = { productKey: product.productKey, deviceId };
-  if (disabled === true) {
-    await Promise.all([
-      disconnectClient(context, identity),
-      provisionAtBroker(context, identity, { kind: 'disable' }, requestedAtMs),
-    ]);
-  }
+  if (disabled === true) await endAtBroker(context, identity, { kind: 'disable' }, requestedAtMs);
   if (disabled === false) await provisionAtBroker(context, identity, { kind: 'upsert' }, requestedAtMs);
   if (role !== 'product_owner') return describeDevice({ device: { ...device, ...changed }, product }, role, actor);
   // The product's owner: what the device is called and when it is there is its owner's.
@@ -115,10 +109,7 @@ export async function replaceCredentials(context: ServiceContext, actor: Actor, 
   const passwordDigest = await digestOf(password);
   const replaced = { kind: 'credentials_replaced', actor, passwordDigest, address } as const;
   const device = await decideAs(context, deviceId, 'replaceCredentials', replaced);
-  await Promise.all([
-    disconnectClient(context, device),
-    provisionAtBroker(context, device, { kind: 'upsert', password, endsSessions: true }, requestedAtMs),
-  ]);
+  await endAtBroker(context, device, { kind: 'upsert', password, endsSessions: true }, requestedAtMs);
   return { deviceId, mqtt: describeConnection(context.config, device, password) };
 }
 

@@ -12,10 +12,8 @@ import type { Actor } from '../../domain/access.ts';
 import { foldName, nameOf } from '../../domain/names.ts';
 import type { PageRequest } from '../../domain/pagination.ts';
 import { limitReached, RefusedError } from '../../domain/refusal.ts';
-import type { DeviceIdentity } from '../../domain/topics.ts';
 import { recordBetween, recordSecurityEvent } from '../accounts/security-events.ts';
-import { disconnectClient } from '../broker/provisioner-emqx.ts';
-import { provisionAtBroker } from '../broker/provisioning.ts';
+import { endAtBroker } from '../broker/provisioning.ts';
 import type { ServiceContext } from '../../context.ts';
 import { dayMs, toIso } from '../../domain/time.ts';
 import { createClaimToken } from './claim-tokens.ts';
@@ -31,7 +29,8 @@ export async function releaseDevice(context: ServiceContext, actor: Actor, devic
   const defaultName = nameOf(product.name, device.deviceSN);
   const identity = await decideAs(context, deviceId, 'transfer', { kind: 'released', actor, defaultName });
   recordSecurityEvent(context, { userId: actor.userId, kind: 'device_released', detail: { deviceId } });
-  await endOutside(context, identity, requestedAtMs);
+  await endAtBroker(context, identity, { kind: 'disable' }, requestedAtMs);
+  await deleteTransfer(context.primary(), deviceId);
   return { deviceId };
 }
 
@@ -43,17 +42,9 @@ export async function undoClaim(context: ServiceContext, actor: Actor, deviceId:
   const identity = await decideAs(context, deviceId, 'undoClaim', undone);
   const parties = { byUserId: actor.userId, otherId: device.ownerId };
   recordBetween(context, parties, { kind: 'claim_undone', detail: { deviceId } });
-  await endOutside(context, identity, requestedAtMs);
+  await endAtBroker(context, identity, { kind: 'disable' }, requestedAtMs);
+  await deleteTransfer(context.primary(), deviceId);
   return { deviceId };
-}
-
-/** What the session cannot end itself: the login at the broker, the offer in D1. */
-async function endOutside(context: ServiceContext, device: DeviceIdentity, requestedAtMs: number): Promise<void> {
-  await Promise.all([
-    disconnectClient(context, device),
-    provisionAtBroker(context, device, { kind: 'disable' }, requestedAtMs),
-    deleteTransfer(context.primary(), device.deviceId),
-  ]);
 }
 
 /** The answer does not tell whether the e-mail has an account. */
@@ -115,12 +106,7 @@ export async function answerOffer(
     const parties = { byUserId: userId, otherId: fromUserId };
     recordBetween(context, parties, { kind: 'device_transferred', detail: { deviceId } });
   }
-  if (mustRenew) {
-    await Promise.all([
-      disconnectClient(context, identity),
-      provisionAtBroker(context, identity, { kind: 'disable' }, requestedAtMs),
-    ]);
-  }
+  if (mustRenew) await endAtBroker(context, identity, { kind: 'disable' }, requestedAtMs);
   await deleteTransfer(db, deviceId, offerId);
   return { deviceId, mustRenew };
 }
