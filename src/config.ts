@@ -160,17 +160,10 @@ function toConfig(settings: z.output<typeof settingsSchema>) {
       /** EMQX's management API, or the part of it that the local broker has. */
       api: hasBroker && hasApi ? { url: apiUrl.replace(/\/+$/, ''), key, secret: apiSecret } : undefined,
     },
-    /** undefined: no password is reset by mail, and every e-mail counts as verified. `verificationUrl` is a page of the application. */
-    mail:
-      mailUrl === ''
-        ? undefined
-        : {
-            url: mailUrl,
-            from: settings.MAIL_FROM,
-            secret: settings.MAIL_SECRET,
-            verificationUrl: settings.EMAIL_VERIFICATION_URL,
-          },
-    /** The application's page that sets a password, with `{token}` in it. */
+    /** undefined: no password is reset by mail, and every e-mail counts as verified. */
+    mail: mailUrl === '' ? undefined : { url: mailUrl, from: settings.MAIL_FROM, secret: settings.MAIL_SECRET },
+    /** The application's pages that confirm an e-mail and set a password, with `{token}` in them. */
+    emailVerificationUrl: settings.EMAIL_VERIFICATION_URL,
     passwordResetUrl: settings.PASSWORD_RESET_URL === '' ? undefined : settings.PASSWORD_RESET_URL,
     accessTokenSeconds: settings.ACCESS_TOKEN_SECONDS,
     relayShards: settings.RELAY_SHARDS,

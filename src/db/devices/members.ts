@@ -16,7 +16,8 @@ import { limitOf, type UserLimits } from '../accounts/user-limits.ts';
 export type InvitationRow = typeof deviceInvitations.$inferSelect;
 
 /** Open invitations: those that a user makes, on all devices, and those of an e-mail, which its user has to be able to read. */
-export const maxInvitations = { sender: 100, recipient: 200 };
+export const maxInvitations = { invitationsPerSender: 100, invitationsPerRecipient: 200 };
+type PutState = 'made' | 'full' | keyof typeof maxInvitations;
 
 /** Replaces the members, unless D1 has a newer version: writes may finish in any order. */
 export async function writeMembers(
@@ -73,7 +74,7 @@ export async function putInvitation(
   db: Database,
   invitation: InvitationRow,
   limits: UserLimits<'membersPerDevice'>,
-): Promise<'made' | 'full' | 'sender_full' | 'recipient_full' | 'no_device'> {
+): Promise<PutState | 'no_device'> {
   const { deviceRow, foldedEmail, invitedBy, createdAt } = invitation;
   const open = sql`select count(*) from ${deviceInvitations} where expires_at > ${createdAt}`;
   const recipient = sql`(select id from ${users} where folded_email = ${foldedEmail})`;
@@ -84,21 +85,18 @@ export async function putInvitation(
       when ${isRenewed} then 'made'
       when (select count(*) from ${deviceInvitations} where device_row = ${deviceRow})
         >= ${limitOf(invitedBy, 'membersPerDevice', limits)} then 'full'
-      when (${open} and invited_by = ${invitedBy}) >= ${maxInvitations.sender} then 'sender_full'
+      when (${open} and invited_by = ${invitedBy}) >= ${maxInvitations.invitationsPerSender} then 'invitationsPerSender'
       when (${open} and folded_email = ${foldedEmail} and not ${hasBlocked(recipient, deviceInvitations.invitedBy)})
-        >= ${maxInvitations.recipient} then 'recipient_full'
+        >= ${maxInvitations.invitationsPerRecipient} then 'invitationsPerRecipient'
       else 'made' end as state
     from ${devices} where id = ${deviceRow}`;
-  const [{ results }] = await runTogether<[{ state: 'made' | 'full' | 'sender_full' | 'recipient_full' }, unknown]>(
-    db,
-    [
-      state,
-      sql`
+  const [{ results }] = await runTogether<[{ state: PutState }, unknown]>(db, [
+    state,
+    sql`
       ${insertSelect(deviceInvitations, invitation)} from (${state}) where state = 'made'
       on conflict (device_row, folded_email) do update set
         ${takeExcluded(deviceInvitations, invitation, ['deviceRow', 'foldedEmail'])}`,
-    ],
-  );
+  ]);
   return results[0]?.state ?? 'no_device';
 }
 

@@ -1,5 +1,5 @@
 // Queries on offers of devices to other users. Whether an offer may still be accepted, the device's session decides.
-import { and, count, eq, gt, isNotNull, lt, ne, not, sql } from 'drizzle-orm';
+import { and, count, eq, gt, ne, sql } from 'drizzle-orm';
 import type { PageRequest } from '../../domain/pagination.ts';
 import type { Database } from '../client.ts';
 import { insertSelect, takeExcluded } from '../insert.ts';
@@ -19,22 +19,11 @@ export async function findRecipient(
   { foldedEmail, fromUserId, nowMs }: { foldedEmail: string; fromUserId: number; nowMs: number },
   mustBeVerified: boolean,
 ): Promise<number | undefined> {
-  const open = database
-    .select({ open: count() })
-    .from(deviceTransfers)
-    .where(and(eq(deviceTransfers.toUserId, users.id), gt(deviceTransfers.expiresAt, nowMs)));
-  const recipient = await database
-    .select({ id: users.id })
-    .from(users)
-    .where(
-      and(
-        eq(users.foldedEmail, foldedEmail),
-        mustBeVerified ? isNotNull(users.emailVerifiedAt) : undefined,
-        not(hasBlocked(users.id, fromUserId)),
-        lt(sql`${open}`, maxOffersToUser),
-      ),
-    )
-    .get();
+  const open = sql`select count(*) from ${deviceTransfers} where to_user_id = ${users.id} and expires_at > ${nowMs}`;
+  const [recipient] = await database.all<{ id: number }>(sql`
+    select id from ${users}
+    where folded_email = ${foldedEmail} and (not ${Number(mustBeVerified)} or email_verified_at is not null)
+      and not ${hasBlocked(users.id, fromUserId)} and (${open}) < ${maxOffersToUser}`);
   return recipient?.id;
 }
 

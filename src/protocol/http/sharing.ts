@@ -35,6 +35,13 @@ export const incomingPageSchema = pageSchema(
 
 const userIdSchema = z.int().openapi({ example: 42 });
 
+export const blockedSenderBodySchema = inviteBodySchema.pick({ email: true }).openapi('BlockedSenderRequest');
+export const blockedSenderSchema = z.object({ userId: userIdSchema }).openapi('BlockedSender');
+export const blockedSenderPageSchema = pageSchema(
+  z.object({ userId: userIdSchema, email: emailSchema }).openapi('ListedBlockedSender'),
+).openapi('BlockedSenderPage');
+export const blockedSenderParamSchema = z.object({ userId: z.string().openapi({ example: '42' }) });
+
 export const memberSchema = z
   .object({ userId: userIdSchema, role: roleSchema, since: instantSchema })
   .openapi('Member');

@@ -42,14 +42,6 @@ export const verificationBodySchema = z
 const emailVerifiedSchema = z.boolean().openapi({ description: 'Always true if the service sends no mails.' });
 export const verificationSchema = z.object({ emailVerified: emailVerifiedSchema }).openapi('EmailVerified');
 
-export const blockedSenderBodySchema = z.object({ email: emailSchema }).openapi('BlockedSenderRequest');
-const senderSchema = z.object({ userId: z.int().openapi({ example: 42 }) });
-export const blockedSenderSchema = senderSchema.openapi('BlockedSender');
-export const blockedSenderPageSchema = pageSchema(
-  senderSchema.extend({ email: z.string().openapi({ example: 'eve@example.com' }) }).openapi('ListedBlockedSender'),
-).openapi('BlockedSenderPage');
-export const blockedSenderParamSchema = z.object({ userId: z.coerce.number().openapi({ example: 42 }) });
-
 export const registerBodySchema = z
   .object({
     username: lineSchema(3, 254)

@@ -62,6 +62,36 @@ export const invitationRoutes = createRouter()
     },
   );
 
+export const blockedSenderRoutes = createRouter()
+  .openapi(
+    route('get', '/', {
+      summary: 'List the senders that you block',
+      ...mayAnswer,
+      request: { query: pageQuerySchema },
+      responses: responsesOf(schemas.blockedSenderPageSchema, ...signedInErrors),
+    }),
+    (c) => answer(c, sharing.pageBlocked(c.var.context, c.var.caller.userId, c.req.valid('query'))),
+  )
+  .openapi(
+    route('post', '/', {
+      summary: 'Block a sender who invites you or offers you a device',
+      description: 'You are shown none of their invitations and offers any more. They are told nothing.',
+      ...mayAnswer,
+      request: { body: jsonBody(schemas.blockedSenderBodySchema) },
+      responses: responsesOf(schemas.blockedSenderSchema, ...signedInErrors, 'not_found'),
+    }),
+    (c) => answer(c, sharing.block(c.var.context, c.var.caller.userId, c.req.valid('json').email)),
+  )
+  .openapi(
+    route('delete', '/{userId}', {
+      summary: 'Unblock a sender',
+      ...mayAnswer,
+      request: { params: schemas.blockedSenderParamSchema },
+      responses: responsesOf(schemas.blockedSenderSchema, ...signedInErrors, 'not_found'),
+    }),
+    (c) => answer(c, sharing.unblock(c.var.context, c.var.caller.userId, userIdOf(c.req.valid('param').userId))),
+  );
+
 export const deviceSharingRoutes = createRouter()
   .openapi(
     route('post', '/{deviceId}/members', {

@@ -21,13 +21,10 @@ export function requireVerified(config: Config, user: UserRow): void {
 }
 
 /** @throws RefusedError rate_limited, also for an account that was disabled meanwhile */
-export async function mailVerification(
-  context: ServiceContext,
-  { id, email }: Pick<UserRow, 'id' | 'email'>,
-): Promise<void> {
-  const { mail } = context.config;
+export async function mailVerification(context: ServiceContext, { id, email }: Pick<UserRow, 'id' | 'email'>) {
+  const { mail, emailVerificationUrl: url } = context.config;
   if (mail === undefined) return;
-  const kind = { purpose: 'emailVerification', prefix: 'ev_', lifeMs: dayMs, url: mail.verificationUrl } as const;
+  const kind = { purpose: 'emailVerification', prefix: 'ev_', lifeMs: dayMs, url } as const;
   const issued = await issueToken(context, id, kind);
   if (issued === undefined) {
     throw new RefusedError({ kind: 'rate_limited', limit: 'emailVerificationsPerHour', retryAfterSeconds: 3_600 });

@@ -13,6 +13,7 @@ import {
   putInvitation,
   type InvitationRow,
 } from '../../db/devices/members.ts';
+import { blockSender, listBlockedSenders, unblockSender } from '../../db/accounts/blocked-senders.ts';
 import { findUser } from '../../db/accounts/users.ts';
 import { inPerson, type Actor, type MemberRole } from '../../domain/access.ts';
 import { foldName } from '../../domain/names.ts';
@@ -57,8 +58,7 @@ export async function inviteMember(
   const put = await putInvitation(db, invitation, limits);
   if (put === 'no_device') throw new RefusedError({ kind: 'not_found', what: 'device', id: deviceId });
   if (put === 'full') throw limitReached('membersPerDevice', limits.membersPerDevice);
-  if (put === 'sender_full') throw limitReached('invitationsPerSender', maxInvitations.sender);
-  if (put === 'recipient_full') throw limitReached('invitationsPerRecipient', maxInvitations.recipient);
+  if (put !== 'made') throw limitReached(put, maxInvitations[put]);
   try {
     await noteInvitation(context, actor, deviceId, 'invited', role, { email, address });
   } catch (error) {
@@ -128,6 +128,27 @@ async function findOpenInvitation(context: ServiceContext, userId: number, id: s
   const open = isShown ? await findInvitation(context.primary(), id, user, Date.now(), limits) : undefined;
   if (open === undefined) throw noInvitation(id);
   return { user, open };
+}
+
+export async function pageBlocked(context: ServiceContext, userId: number, page: PageRequest) {
+  const { total, rows } = await listBlockedSenders(context.primary(), userId, page);
+  return { list: rows, total, ...page };
+}
+
+export async function block(context: ServiceContext, userId: number, email: string) {
+  const user = await requireUser(context, userId);
+  // An account that did not prove its e-mail is shown no invitation that it could block.
+  const isShown = isEmailVerified(context.config, user);
+  const senderId = isShown ? await blockSender(context.primary(), user, foldName(email), Date.now()) : undefined;
+  if (senderId === undefined) throw new RefusedError({ kind: 'not_found', what: 'sender' });
+  return { userId: senderId };
+}
+
+export async function unblock(context: ServiceContext, userId: number, senderId: number) {
+  if (!(await unblockSender(context.primary(), userId, senderId))) {
+    throw new RefusedError({ kind: 'not_found', what: 'sender', id: String(senderId) });
+  }
+  return { userId: senderId };
 }
 
 export async function pageMembers(context: ServiceContext, actor: Actor, deviceId: string, page: PageRequest) {

@@ -59,6 +59,7 @@ describe('a blocked sender', () => {
     });
     expect((await unblock(owner)).status).toBe(200);
     expect(await unblock(owner)).toMatchObject({ status: 404 });
+    expect(await call('DELETE', `${senders}/nobody`, { token: friend.token })).toMatchObject({ status: 404 });
     expect(await incomingOf(friend)).toMatchObject({ total: 2 });
   });
 
