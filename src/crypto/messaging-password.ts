@@ -2,7 +2,7 @@
 // (HMAC-SHA-256), so that a guess is told from an issued one without asking the device's object. Whether an issued one is
 // still valid, only the object knows.
 import { refuse, type Outcome } from '../domain/refusal.ts';
-import { certify, codeLength, createSecret, digestOf, isCodeOf } from './secrets.ts';
+import { certifySecret, codeLength, createSecret, digestOf, openCertified } from './secrets.ts';
 
 const prefix = 'tk_';
 /** 131 bits; with the code 48 characters in all (contract 2.7). */
@@ -12,8 +12,7 @@ const length = prefix.length + randomLength + codeLength;
 type Device = { productKey: string; deviceId: string };
 
 export async function createMessagingPassword(secrets: readonly string[], device: Device): Promise<string> {
-  const random = createSecret(prefix, randomLength);
-  return random + (await certify(secrets, partsOf(device, random)));
+  return certifySecret(secrets, partsOf(device), createSecret(prefix, randomLength));
 }
 
 /**
@@ -35,12 +34,10 @@ export async function digestIfCertified(
 }
 
 export async function isCertified(secrets: readonly string[], device: Device, password: string): Promise<boolean> {
-  if (password.length !== length) return false;
-  const random = password.slice(0, -codeLength);
-  return isCodeOf(secrets, partsOf(device, random), password.slice(-codeLength));
+  return password.length === length && (await openCertified(secrets, partsOf(device), password)) !== undefined;
 }
 
 /** Product keys and device ids hold no line break, so that no two devices share a text. */
-function partsOf({ productKey, deviceId }: Device, random: string): string[] {
-  return ['latchwork messaging password', productKey, deviceId, random];
+function partsOf({ productKey, deviceId }: Device): string[] {
+  return ['latchwork messaging password', productKey, deviceId];
 }

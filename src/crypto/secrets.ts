@@ -40,18 +40,18 @@ export async function isCodeOf(secrets: readonly string[], parts: readonly strin
 }
 
 /** The secret with its code behind it, so that an invented one is refused before a row is read. */
-export async function certifySecret(secrets: readonly string[], use: string, secret: string): Promise<string> {
-  return secret + (await certify(secrets, [use, secret]));
+export async function certifySecret(secrets: readonly string[], parts: readonly string[], secret: string) {
+  return secret + (await certify(secrets, [...parts, secret]));
 }
 
 /** The secret without its code; undefined for an invented one, and for one whose key was removed. */
 export async function openCertified(
   secrets: readonly string[],
-  use: string,
+  parts: readonly string[],
   shown: string,
 ): Promise<string | undefined> {
   const secret = shown.slice(0, -codeLength);
-  return (await isCodeOf(secrets, [use, secret], shown.slice(-codeLength))) ? secret : undefined;
+  return (await isCodeOf(secrets, [...parts, secret], shown.slice(-codeLength))) ? secret : undefined;
 }
 
 function importMacKey(secret: string): Promise<CryptoKey> {

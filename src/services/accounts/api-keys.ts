@@ -91,10 +91,10 @@ export async function removeApiKey(context: ServiceContext, userId: number, keyI
 }
 
 /** After their rows are gone: they end here, and their sockets at the relay. */
-export async function noteEndedKeys({ env, config }: ServiceContext, keyIds: readonly string[]): Promise<void> {
+export async function noteEndedKeys({ env }: ServiceContext, keyIds: readonly string[]): Promise<void> {
   deletionCount += 1;
   for (const keyId of keyIds) knownKeys.delete(keyId);
-  if (keyIds.length > 0) await tellRelays(env, config.relayShards, 'endKeys', (relay) => relay.endKeys(keyIds));
+  if (keyIds.length > 0) await tellRelays(env, 'endKeys', (relay) => relay.endKeys(keyIds));
 }
 
 /** Whose key this is. An address with too many wrong pairs is refused, except with keys that are known here. */

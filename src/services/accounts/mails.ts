@@ -16,7 +16,7 @@ const answerWithinMs = 10_000;
 type TokenPrefix = 'pr_' | 'pm_' | 'ev_';
 /** A secret and a code over it. */
 const tokenPattern = /^[a-z]{2}_[A-Za-z0-9]{69}$/;
-const tokenUse = 'latchwork mailed token';
+const tokenUse = ['latchwork mailed token'];
 
 /** A notice. Nothing goes to an address that is not proven: a stranger's account may name it. */
 export function sendInBackground(

@@ -37,7 +37,7 @@ const refreshTokenMs = 30 * dayMs;
 const confirmationMs = 5 * minuteMs;
 // The family, 22 characters, and a secret: 43 characters of 62 are 256 bits. A code over both follows.
 const refreshTokenPattern = /^rt_([A-Za-z0-9]{22})[A-Za-z0-9]{69}$/;
-const refreshTokenUse = 'latchwork refresh token';
+const refreshTokenUse = ['latchwork refresh token'];
 
 /** `deviceToken`: of an earlier login of this client; null asks for one. A client that omits it gets none. */
 type Login = SessionClient & { name: string; password: string; deviceToken?: string | null | undefined };

@@ -89,10 +89,10 @@ export async function deleteAccount(context: ServiceContext, name: string, curso
 }
 
 /** When it returns, no session, API key or relay socket of the user is left; access tokens end within two seconds. */
-async function revokeAccount({ env, config, primary }: ServiceContext, userId: number): Promise<void> {
+async function revokeAccount({ env, primary }: ServiceContext, userId: number): Promise<void> {
   await disableUser(primary(), userId, Date.now());
   forgetRevokedUsers();
-  await tellRelays(env, config.relayShards, 'endUser', (relay) => relay.endUser(userId));
+  await tellRelays(env, 'endUser', (relay) => relay.endUser(userId));
 }
 
 /** Messaging passwords are not stored: a device whose account the broker lost has to activate again. */
