@@ -136,6 +136,10 @@ describe.each(ways)('with a device connected %s', (way) => {
       const withProduct = operations.filter(({ path }) => /\{(deviceId|productKey)\}/.test(path)).filter(takesKeys);
       expect(withProduct.length).toBeGreaterThan(10);
       expect(await lettingIn(withProduct, ownerObjects, { key }, /^403 forbidden$/)).toEqual([]);
+      const withoutIds = operations.filter((one) => takesKeys(one) && !one.path.includes('{'));
+      // Each of them is tried below or in authorization-views.test.ts.
+      const tried = ['GET devices', 'GET products', 'GET users/me', 'POST devices/claim-tokens', 'POST products'];
+      expect(withoutIds.map((one) => nameOf(one).replace('/api/v1/', '')).sort()).toEqual(tried);
       const lists = await Promise.all(['/devices', '/products'].map((path) => call('GET', path, { key })));
       expect(lists).toMatchObject([{ data: { total: 0, list: [] } }, { data: { total: 1 } }]);
       const made = { productKey: 'made-by-key', name: 'Made' };
