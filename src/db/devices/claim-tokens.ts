@@ -2,8 +2,7 @@
 import { and, count, eq, gt, isNull, or, sql } from 'drizzle-orm';
 import type { Database } from '../client.ts';
 import { insertSelect } from '../insert.ts';
-import { claimTokens, devices } from '../schema/devices.ts';
-import { products } from '../schema/products.ts';
+import { claimTokens } from '../schema/devices.ts';
 import { hasLivingKey } from '../accounts/api-keys.ts';
 import { limitOf, type UserLimits } from '../accounts/user-limits.ts';
 
@@ -38,15 +37,6 @@ export async function useClaimToken(
     .where(and(eq(claimTokens.hash, hash), isStanding, ...isForDevice, isForProduct))
     .returning({ userId, hasShownCode });
   return used;
-}
-
-export async function findClaimCode(database: Database, productKey: string, deviceSN: string) {
-  return database
-    .select({ productId: devices.productId, digest: devices.claimCodeDigest })
-    .from(devices)
-    .innerJoin(products, eq(products.id, devices.productId))
-    .where(and(eq(products.productKey, productKey), eq(devices.deviceSN, deviceSN)))
-    .get();
 }
 
 export async function findClaimToken(database: Database, hash: string, nowMs: number) {

@@ -121,11 +121,9 @@ export const deviceOwnershipRoutes = createRouter()
       responses: responsesOf(schemas.acceptedDeviceSchema, ...signedInErrors, 'not_found', 'device_not_found'),
     }),
     (c) => {
+      const { context, caller } = c.var;
       const decision = { isAccepted: true, address: readClientAddress(c) };
-      return answer(
-        c,
-        ownership.answerOffer(c.var.context, c.var.caller.userId, c.req.valid('param').deviceId, decision),
-      );
+      return answer(c, ownership.answerOffer(context, caller.userId, c.req.valid('param').deviceId, decision));
     },
   )
   .openapi(
@@ -136,11 +134,9 @@ export const deviceOwnershipRoutes = createRouter()
       responses: responsesOf(schemas.passedDeviceSchema, ...signedInErrors, 'not_found', 'device_not_found'),
     }),
     (c) => {
+      const { context, caller } = c.var;
       const decision = { isAccepted: false, address: readClientAddress(c) };
-      return answer(
-        c,
-        ownership.answerOffer(c.var.context, c.var.caller.userId, c.req.valid('param').deviceId, decision),
-      );
+      return answer(c, ownership.answerOffer(context, caller.userId, c.req.valid('param').deviceId, decision));
     },
   )
   .openapi(

@@ -1,8 +1,9 @@
 // Claim tokens: a part of the service address that a phone gives a device, which makes the token's user the owner of what
 // activates with it (decision: ownership). Whether a device may be claimed, its session decides; here a claim code is compared.
 import { createId, digestOf, isEqualDigest } from '../../crypto/secrets.ts';
-import { findClaimCode, findClaimToken, insertClaimToken, useClaimToken } from '../../db/devices/claim-tokens.ts';
+import { findClaimToken, insertClaimToken, useClaimToken } from '../../db/devices/claim-tokens.ts';
 import { findDeviceBySerial } from '../../db/devices/devices.ts';
+import { findProduct } from '../../db/products/products.ts';
 import { requireRightOfKey, type Actor } from '../../domain/access.ts';
 import { BlockedAddresses } from '../../domain/newest.ts';
 import { limitReached, RefusedError } from '../../domain/refusal.ts';
@@ -48,13 +49,14 @@ export async function requestClaimToken(
   requireRightOfKey(actor, 'claimDevices', productKey);
   refuseBlocked(clientAddress);
   await holdToShield(context, shield, `code ${productKey} ${deviceSN}`);
-  const found = await findClaimCode(context.primary(), productKey, deviceSN);
+  const product = await findProduct(context.primary(), productKey);
+  const device = product && (await findDeviceBySerial(context.primary(), product.id, deviceSN));
   const digest = await digestOfClaimCode(productKey, deviceSN, claimCode);
-  if (found === undefined || !isEqualDigest(found.digest ?? '', digest)) {
+  if (device === undefined || !isEqualDigest(device.claimCodeDigest ?? '', digest)) {
     await countFailure(context, clientAddress);
     throw new RefusedError({ kind: 'claim_code_refused' });
   }
-  const bound = { boundTo: `${found.productId} ${deviceSN}`, hasShownCode: true };
+  const bound = { boundTo: `${device.productId} ${deviceSN}`, hasShownCode: true };
   return createClaimToken(context, actor, base, expiresIn, bound);
 }
 

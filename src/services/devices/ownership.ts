@@ -39,9 +39,8 @@ export async function undoClaim(context: ServiceContext, actor: Actor, deviceId:
   const { device, product } = await requireDevice(context, actor, deviceId, 'undoClaim');
   const defaultName = nameOf(product.name, device.deviceSN);
   const undone = { kind: 'claim_undone', actor, defaultName, address } as const;
-  const identity = await decideAs(context, deviceId, 'undoClaim', undone);
-  const parties = { byUserId: actor.userId, otherId: device.ownerId };
-  recordBetween(context, parties, { kind: 'claim_undone', detail: { deviceId } });
+  const { formerOwnerId: otherId, ...identity } = await decideAs(context, deviceId, 'undoClaim', undone);
+  recordBetween(context, { byUserId: actor.userId, otherId }, { kind: 'claim_undone', detail: { deviceId } });
   await endAtBroker(context, identity, { kind: 'disable' }, requestedAtMs);
   await deleteTransfer(context.primary(), deviceId);
   return { deviceId };

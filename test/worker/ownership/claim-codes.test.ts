@@ -155,23 +155,18 @@ describe('registering claim codes', () => {
     expect(other.data.list.map(({ result }) => result)).toEqual(['code_not_set', 'repeated']);
     expect((await ask(as(anna), { productKey, deviceSN: 'CODED', claimCode })).status).toBe(200);
     expect((await ask(as(anna), { productKey, deviceSN: 'PLAIN', claimCode })).status).toBe(200);
-    const serials = await call<{ list: { deviceSN: string; hasClaimCode: boolean }[] }>(
-      'GET',
-      `/products/${productKey}/serials`,
-      as(maker),
-    );
-    const coded = serials.data.list.filter(({ hasClaimCode }) => hasClaimCode).map(({ deviceSN }) => deviceSN);
-    expect(coded.sort()).toEqual(['CODED', 'NEW', 'PLAIN']);
+    expect(await call('GET', `/products/${productKey}/serials`, as(maker))).toMatchObject({
+      data: {
+        list: ['NEW', 'CODED', 'PLAIN', 'OLD'].map((deviceSN) => ({ deviceSN, hasClaimCode: deviceSN !== 'OLD' })),
+      },
+    });
   });
 
   it('is possible with CSV, whose heading names the column', async () => {
     const productKey = await createProduct();
     const csv = { 'Content-Type': 'text/csv' };
-    const { data } = await register(
-      productKey,
-      `deviceSN,claimCode\r\nSN-1,"${claimCode}"\r\n"SN-2";short\r\nSN-3`,
-      csv,
-    );
+    const lines = `deviceSN,claimCode\r\nSN-1,"${claimCode}"\r\n"SN-2";short\r\nSN-3`;
+    const { data } = await register(productKey, lines, csv);
     expect(data.list.map(({ result }) => result)).toEqual(['registered', 'invalid', 'registered']);
     expect((await ask(as(anna), { productKey, deviceSN: 'SN-1', claimCode })).status).toBe(200);
     expect(await activate(productKey, await tokenOf(anna), { deviceSN: 'SN-3' })).toMatchObject({ status: 200 });
@@ -208,13 +203,5 @@ describe('a claim token that an API key made', () => {
     expect(await ask({ key }, byCode)).toMatchObject({ status: 403, message: 'forbidden' });
     const { deviceId } = (await activate(own, token)).data;
     expect(await call('GET', `/claim-tokens/${token}`, { key })).toMatchObject({ data: { deviceId } });
-  });
-
-  it('claims nothing any more after the key was deleted', async () => {
-    const productKey = await createProduct();
-    const key = await createKey(anna);
-    const { token } = (await ask({ key }, {})).data;
-    await call('DELETE', `/users/api-keys/${key.keyId}`, as(anna));
-    expect(await activate(productKey, token)).toMatchObject({ status: 400, message: 'invalid_claim_token' });
   });
 });
