@@ -7,6 +7,7 @@ import { later } from './parts/later.tsx';
 import { Devices } from './screens/devices.tsx';
 import { SignIn } from './screens/sign-in.tsx';
 import { codeSheet } from './state/code-sheet.ts';
+import { VerifyEmail } from './screens/verify-email.tsx';
 import { liveState } from './state/live.ts';
 import { isSignedIn } from './state/session.ts';
 import { texts } from './texts.ts';
@@ -20,6 +21,7 @@ const CodeSheet = later(async () => (await import('./screens/code-sheet.tsx')).C
 const Settings = later(async () => (await import('./screens/settings.tsx')).Settings);
 
 function App() {
+  if (route.value.screen === 'verify') return <VerifyEmail token={route.value.token} />;
   if (!isSignedIn.value) return <SignIn />;
   if (codeSheet.value !== null) return <CodeSheet />;
   const here = route.value;
@@ -60,6 +62,8 @@ function Screen({ here }: { here: Route }) {
       return <ProductScreen productKey={here.productKey} />;
     case 'settings':
       return <Settings />;
+    case 'verify':
+      return null;
   }
 }
 
@@ -70,6 +74,7 @@ const sectionOf: Record<Route['screen'], Route['screen']> = {
   products: 'products',
   product: 'products',
   settings: 'settings',
+  verify: 'settings',
 };
 
 function Link({ to, text, here }: { to: Route; text: string; here: Route }) {

@@ -9,7 +9,8 @@ export type Route =
   | { screen: 'device'; deviceId: string }
   | { screen: 'products' }
   | { screen: 'product'; productKey: string | null }
-  | { screen: 'settings' };
+  | { screen: 'settings' }
+  | { screen: 'verify'; token: string };
 
 export const route = signal<Route>(parse(location.hash));
 addEventListener('hashchange', () => (route.value = parse(location.hash)));
@@ -22,6 +23,8 @@ export function hrefOf(to: Route): string {
       return `#/devices/${encodeURIComponent(to.deviceId)}`;
     case 'product':
       return to.productKey === null ? '#/products/+' : `#/products/${encodeURIComponent(to.productKey)}`;
+    case 'verify':
+      return `#/verify/${encodeURIComponent(to.token)}`;
     case 'add':
     case 'products':
     case 'settings':
@@ -41,6 +44,7 @@ function parse(hash: string): Route {
   if (screen === 'products' && parameter !== undefined) {
     return { screen: 'product', productKey: parameter === '+' ? null : parameter };
   }
+  if (screen === 'verify' && parameter !== undefined) return { screen, token: parameter };
   const code = codeOf(parameters);
   if (screen === 'add' && code !== undefined) return { screen, code };
   if (screen === 'add' || screen === 'products' || screen === 'settings') return { screen };

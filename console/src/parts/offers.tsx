@@ -48,6 +48,8 @@ export function Offers({ onAccept }: { onAccept: () => void }) {
     if (isAccepted) onAccept();
     await look();
   };
+  const block = (email: string) =>
+    answer(() => dataOf(api.users.me['blocked-senders'].$post({ json: { email } })), false);
   return (
     <>
       <Problem text={problem.value} />
@@ -71,6 +73,7 @@ export function Offers({ onAccept }: { onAccept: () => void }) {
                 true,
               )}
             />
+            <Action label={words.block} name={words.blockOf(invitedBy)} onPress={block(invitedBy)} />
             <Action
               label={words.decline}
               onPress={answer(
@@ -97,6 +100,7 @@ export function Offers({ onAccept }: { onAccept: () => void }) {
                 if ('mustRenew' in accepted && accepted.mustRenew) renewal.value = words.mustRenew(deviceId);
               }, true)}
             />
+            <Action label={words.block} name={words.blockOf(from)} onPress={block(from)} />
             <Action
               label={words.decline}
               onPress={answer(

@@ -6,7 +6,9 @@ import { describeError } from '../errors.ts';
 import { Action, Field, Form, Problem } from '../parts/form.tsx';
 import { session, signOut } from '../state/session.ts';
 import { texts } from '../texts.ts';
+import { BlockedSenders } from './settings-blocked.tsx';
 import { ApiKeys } from './settings-keys.tsx';
+import { SecurityEvents } from './settings-security.tsx';
 import { Sessions } from './settings-sessions.tsx';
 
 const words = texts.settings;
@@ -21,12 +23,14 @@ export function Settings() {
       <Password onChange={() => (version.value += 1)} />
       <Sessions key={version.value} />
       <ApiKeys />
+      <BlockedSenders />
+      <SecurityEvents />
     </main>
   );
 }
 
 function Account() {
-  const account = useSignal<{ username: string; email: string } | null>(null);
+  const account = useSignal<{ username: string; email: string; emailVerified: boolean } | null>(null);
   const problem = useSignal('');
   useEffect(() => {
     dataOf(session().api.users.me.$get()).then(
@@ -34,7 +38,8 @@ function Account() {
       (error: unknown) => (problem.value = describeError(error)),
     );
   }, []);
-  const { username = '', email = '' } = account.value ?? {};
+  const isSent = useSignal(false);
+  const { username = '', email = '', emailVerified = true } = account.value ?? {};
   return (
     <section class="card">
       <div class="bar">
@@ -47,6 +52,19 @@ function Account() {
         </div>
         <Action label={words.signOut} onPress={signOut} />
       </div>
+      {!emailVerified && (
+        <div class="notice warn">
+          <p role="status">{isSent.value ? texts.verification.sent(email) : texts.verification.missing}</p>
+          <Action
+            label={texts.verification.send}
+            disabled={isSent.value}
+            onPress={async () => {
+              await dataOf(session().api.users.me['email-verification'].$post());
+              isSent.value = true;
+            }}
+          />
+        </div>
+      )}
       <Problem text={problem.value} />
     </section>
   );

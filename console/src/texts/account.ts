@@ -1,4 +1,6 @@
 // Texts about signing in, settings, sessions and API keys.
+import type { Client, Data } from '@latchwork/client';
+
 export const accountTexts = {
   signIn: {
     tagline: 'Connected switches, and what they really do.',
@@ -25,6 +27,23 @@ export const accountTexts = {
     wrongPassword: 'The present password is wrong.',
     passwordChanged: 'The password was changed. Other sessions and all API keys have ended.',
   },
+  verification: {
+    title: 'Confirm your email',
+    hint: 'Then others can share devices with you, and you with them.',
+    confirm: 'Confirm it',
+    done: 'Your email is confirmed.',
+    goOn: 'Go on to the devices',
+    missing:
+      'Your email is not confirmed: you can invite nobody, and nobody can share a device with you. Open the link in our mail.',
+    send: 'Send the mail again',
+    sent: (email: string) => `A mail was sent to ${email}.`,
+  },
+  blocked: {
+    title: 'Blocked senders',
+    hint: 'You are not shown their invitations and offers. They are not told.',
+    unblock: 'Unblock',
+    unblockOf: (email: string) => `Unblock ${email}`,
+  },
   confirmation: {
     title: 'Is it you?',
     hint: 'What you are about to do outlasts this session. Enter your password to go on.',
@@ -46,6 +65,29 @@ export const accountTexts = {
     endAll: 'Sign out everywhere',
     endAllWarning: 'All sessions end, this one, too. Then sign in again with your password.',
     endAllConfirm: 'End all sessions',
+  },
+  security: {
+    title: 'Security events',
+    hint: 'The last 90 days. If something here was not you, change your password and delete keys that you do not know.',
+    none: 'Nothing yet.',
+    times: (count: number) => `${count.toLocaleString('en')} times within an hour`,
+    kinds: {
+      signed_in: 'Signed in',
+      wrong_password: 'Wrong password',
+      session_ended: 'Session ended',
+      password_changed: 'Password changed',
+      password_reset: 'Password set anew',
+      email_verified: 'Email verified',
+      key_made: 'API key made',
+      key_deleted: 'API key deleted',
+      member_joined: 'Somebody joined a device',
+      role_changed: 'Role of a member changed',
+      member_removed: 'Member removed',
+      device_claimed: 'Device claimed',
+      claim_undone: 'Claim undone',
+      device_released: 'Device released',
+      device_transferred: 'Device handed over',
+    } satisfies Record<Data<Client['users']['me']['security-events']['$get']>['list'][number]['kind'], string>,
   },
   keys: {
     title: 'API keys',

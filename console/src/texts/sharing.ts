@@ -114,6 +114,8 @@ export const sharingTexts = {
     until: (when: string) => `until ${when}`,
     accept: 'Accept',
     take: 'Take it over',
+    block: 'Block the sender',
+    blockOf: (email: string) => `Block ${email}`,
     decline: 'Decline',
   },
 };

@@ -1,0 +1,36 @@
+// The page of the link in a mail: it proves the email of an account, whoever is signed in here.
+import { createClient, dataOf } from '@latchwork/client';
+import { useSignal } from '@preact/signals';
+import { Action } from '../parts/form.tsx';
+import { hrefOf } from '../router.ts';
+import { texts } from '../texts.ts';
+
+const words = texts.verification;
+
+export function VerifyEmail({ token }: { token: string }) {
+  const isDone = useSignal(false);
+  return (
+    <main id="content" class="narrow">
+      <h1>{words.title}</h1>
+      <section class="card" aria-label={words.title}>
+        {isDone.value ? (
+          <p role="status">
+            {words.done} <a href={hrefOf({ screen: 'devices' })}>{words.goOn}</a>
+          </p>
+        ) : (
+          <>
+            <p class="hint">{words.hint}</p>
+            <Action
+              label={words.confirm}
+              kind="primary"
+              onPress={async () => {
+                await dataOf(createClient(location.origin).users['email-verification'].$post({ json: { token } }));
+                isDone.value = true;
+              }}
+            />
+          </>
+        )}
+      </section>
+    </main>
+  );
+}
