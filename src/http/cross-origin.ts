@@ -28,8 +28,8 @@ export const allowOrigins = createMiddleware<AppEnv>((c, next) => {
 const safeMethods = ['GET', 'HEAD', 'OPTIONS'];
 
 /**
- * A page of somebody else may send a simple request without asking, with the address of its visitor: it would guess passwords
- * and activate devices from there. With a credential in a header a browser asks before.
+ * A page of another site may send a simple request without asking. It would guess passwords and activate devices with the
+ * address of its visitor. For a request with a credential in a header, a browser asks first.
  */
 export const refuseCrossSite = createMiddleware<AppEnv>(async (c, next) => {
   const header = (name: string) => c.req.header(name) ?? '';

@@ -153,8 +153,9 @@ export const relayFloods: Attack[] = [
         if (refused !== undefined) tally.note(refused);
         else {
           socket.send(frame);
-          const code = await Promise.race([closedOf(socket), sleep(30_000)]);
+          const code = await Promise.race([closedOf(socket), sleep(30_000, 'silent')]);
           tally.note(`closed ${code}`);
+          if (code === 'silent') tally.problem('a giant frame closes nothing');
           if (number % 2 === 1) tally.problem(`${address} came again after a giant frame`);
         }
         socket.terminate();

@@ -148,8 +148,8 @@ export function addPassword(
 }
 
 /**
- * The password in use that makes room for another, so that one stranger keeps no device out by its serial: the oldest of the
- * network that has most, if that is two more than the new one's has. A proven password takes the place of any unproven one.
+ * The password in use that makes room: a stranger must not keep the device out of its own activation. It is the oldest of the
+ * network that has most, if `network` has at least two fewer. An activation with a proof displaces any unproven password.
  */
 function displaceable(
   credentials: CredentialsSlice,
