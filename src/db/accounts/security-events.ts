@@ -7,9 +7,7 @@ import { insertSelect } from '../insert.ts';
 import { countOf, readPage } from '../pages.ts';
 import { securityEvents } from '../schema/accounts.ts';
 
-type SecurityEventRow = Omit<typeof securityEvents.$inferSelect, 'id' | 'detail'> & {
-  detail: Record<string, string | number>;
-};
+type SecurityEventRow = Omit<typeof securityEvents.$inferSelect, 'id'>;
 /** Events of the same kind: those of the last 90 days, of the last hour, from the same address. */
 type Before = { all: number; inHour: number; fromHere: number };
 
@@ -41,10 +39,7 @@ export async function putSecurityEvent(database: Database, event: SecurityEventR
 
 export async function listSecurityEvents(database: Database, userId: number, page: PageRequest) {
   const ofUser = eq(securityEvents.userId, userId);
-  const rows = database
-    .select()
-    .from(securityEvents)
-    .where(ofUser)
-    .orderBy(desc(securityEvents.createdAt), desc(securityEvents.id));
-  return readPage(database, countOf(database, securityEvents, ofUser), rows.$dynamic(), page);
+  const rows = database.select().from(securityEvents).where(ofUser).$dynamic();
+  const newestFirst = rows.orderBy(desc(securityEvents.createdAt), desc(securityEvents.id));
+  return readPage(database, countOf(database, securityEvents, ofUser), newestFirst, page);
 }

@@ -161,13 +161,10 @@ export const securityEventPageSchema = pageSchema(
       kind: z.enum(securityEventKinds),
       at: instantSchema.openapi({ description: 'The first of `count`.' }),
       count: z.int().min(1).openapi({ description: 'How many equal events there were within an hour.', example: 1 }),
-      clientAddress: z
-        .string()
-        .nullable()
-        .openapi({ description: 'The last; of IPv6 the first 64 bits.', example: '192.0.2.7' }),
+      clientAddress: z.string().nullable().openapi({ description: 'The last.', example: '192.0.2.7' }),
       detail: z
         .record(z.string(), z.union([z.string(), z.number()]))
-        .openapi({ example: { keyId: 'ak_4fTq9ZbXw2LmVs7RkPyD' } }),
+        .openapi({ example: { deviceId: 'dev_8k2m4n6p' } }),
     })
     .openapi('SecurityEvent'),
 ).openapi('SecurityEventPage');

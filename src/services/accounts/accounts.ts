@@ -85,19 +85,14 @@ export async function changePassword(
   });
   // Another change came first: the given password is no longer the current one.
   if (ended === undefined) throw new RefusedError(credentialRefused('account_password', 'revoked'));
-  return describePasswordChange(context, { userId: user.id, kind: 'password_changed' }, ended);
+  recordSecurityEvent(context, { userId: user.id, kind: 'password_changed' });
+  return describePasswordChange(context, ended);
 }
 
 /** When it is answered, no key that ended opens anything. */
-export async function describePasswordChange(
-  context: ServiceContext,
-  event: { userId: number; kind: 'password_changed' | 'password_reset' },
-  { sessions, keyIds }: EndedAccess,
-) {
-  const detail = { endedSessions: sessions, endedKeys: keyIds.length };
-  recordSecurityEvent(context, { ...event, detail });
+export async function describePasswordChange(context: ServiceContext, { sessions, keyIds }: EndedAccess) {
   await noteEndedKeys(context, keyIds);
-  return { message: 'password_changed' as const, ...detail };
+  return { message: 'password_changed' as const, endedSessions: sessions, endedKeys: keyIds.length };
 }
 
 /** For five minutes the session may do what needs its user himself (`requireOpenSession`). */

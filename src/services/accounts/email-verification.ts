@@ -41,9 +41,9 @@ If it was not you, you need to do nothing.
 /** @throws RefusedError invalid_input for a token that is not good */
 export async function verifyEmail(context: ServiceContext, token: string): Promise<void> {
   const secret = await openToken(context.config, ['ev_'], token);
-  const use = async (shown: string) => useEmailVerification(context.primary(), await digestOf(shown), Date.now());
-  const userId = secret === undefined ? undefined : await use(secret);
-  if (userId === undefined) {
+  const hash = secret === undefined ? undefined : await digestOf(secret);
+  const userId = hash && (await useEmailVerification(context.primary(), hash, Date.now()));
+  if (typeof userId !== 'number') {
     throw new RefusedError({ kind: 'invalid_input', path: 'token', problem: 'is unknown, used or expired' });
   }
   recordSecurityEvent(context, { userId, kind: 'email_verified' });

@@ -12,6 +12,7 @@ import { log } from '../../log.ts';
 import { describePasswordChange, refuseWeak } from './accounts.ts';
 import { deliver, issueToken, openToken } from './mails.ts';
 import type { ServiceContext } from '../../context.ts';
+import { recordSecurityEvent } from './security-events.ts';
 import { passwordQueueOf } from '../../pacing/password-queue.ts';
 import { minuteMs } from '../../domain/time.ts';
 
@@ -63,7 +64,8 @@ export async function resetPassword(
   const provenAtMs = token.startsWith(prefixes.mail) ? Date.now() : null;
   const ended = await replacePassword(database, { userId, newHash, by: { resetHash, provenAtMs } });
   if (ended === undefined) throw refusal;
-  return describePasswordChange(context, { userId, kind: 'password_reset' }, ended);
+  recordSecurityEvent(context, { userId, kind: 'password_reset' });
+  return describePasswordChange(context, ended);
 }
 
 function describeReset(linkOrToken: string): { subject: string; text: string } {

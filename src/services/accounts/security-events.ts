@@ -25,28 +25,21 @@ const notices: Partial<Record<SecurityEventKind, string>> = {
 type SecurityEvent = {
   userId: number;
   kind: SecurityEventKind;
+  /** The other side of a transfer or an undone claim is told as well. */
+  otherId?: number;
   /** By default that of the request. null: somebody else did it, whose address is not shown. */
   clientAddress?: string | null;
-  /** Ids and words, which are shown and logged: no secret and no e-mail. */
+  /** Shown and logged: no secret and no e-mail. */
   detail?: Record<string, string | number>;
 };
 
-export function recordSecurityEvent(context: ServiceContext, event: SecurityEvent) {
+export function recordSecurityEvent(context: ServiceContext, { otherId, ...event }: SecurityEvent): void {
   const { userId, kind, detail = {}, clientAddress: address = context.clientAddress } = event;
+  if (otherId !== undefined) recordSecurityEvent(context, { ...event, userId: otherId, clientAddress: null });
   const clientAddress = address === undefined || address === 'unknown' ? null : address;
   // Lines of level info are sampled.
   log('warn', 'security event', { userId, kind, clientAddress, ...detail });
   runInBackground('security event', keepEvent(context, { userId, kind, clientAddress, detail, createdAt: Date.now() }));
-}
-
-/** What one user does to a device of another: both are told. */
-export function recordBetween(
-  context: ServiceContext,
-  { byUserId, otherId }: { byUserId: number; otherId: number },
-  event: Pick<SecurityEvent, 'kind' | 'detail'>,
-): void {
-  recordSecurityEvent(context, { ...event, userId: byUserId });
-  recordSecurityEvent(context, { ...event, userId: otherId, clientAddress: null });
 }
 
 async function keepEvent(context: ServiceContext, event: Parameters<typeof putSecurityEvent>[1]): Promise<void> {
@@ -71,8 +64,8 @@ If it was not you: set a new password, and end all sessions and API keys. Your a
 export async function pageSecurityEvents(context: ServiceContext, userId: number, page: PageRequest) {
   const { total, rows } = await listSecurityEvents(context.primary(), userId, page);
   const list = rows.map(({ kind, clientAddress, createdAt, detail }) => {
-    const { count = 1, ...words } = detail ?? {};
-    return { kind, at: toIso(createdAt), count: Number(count), clientAddress, detail: words };
+    const { count, ...words } = detail ?? {};
+    return { kind, at: toIso(createdAt), count: Number(count ?? 1), clientAddress, detail: words };
   });
   return { list, total, ...page };
 }

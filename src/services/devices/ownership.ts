@@ -12,7 +12,7 @@ import type { Actor } from '../../domain/access.ts';
 import { foldName, nameOf } from '../../domain/names.ts';
 import type { PageRequest } from '../../domain/pagination.ts';
 import { limitReached, RefusedError } from '../../domain/refusal.ts';
-import { recordBetween, recordSecurityEvent } from '../accounts/security-events.ts';
+import { recordSecurityEvent } from '../accounts/security-events.ts';
 import { endAtBroker } from '../broker/provisioning.ts';
 import type { ServiceContext } from '../../context.ts';
 import { dayMs, toIso } from '../../domain/time.ts';
@@ -40,7 +40,8 @@ export async function undoClaim(context: ServiceContext, actor: Actor, deviceId:
   const defaultName = nameOf(product.name, device.deviceSN);
   const undone = { kind: 'claim_undone', actor, defaultName, address } as const;
   const { formerOwnerId: otherId, ...identity } = await decideAs(context, deviceId, 'undoClaim', undone);
-  recordBetween(context, { byUserId: actor.userId, otherId }, { kind: 'claim_undone', detail: { deviceId } });
+  const { userId } = actor;
+  recordSecurityEvent(context, { userId, otherId, kind: 'claim_undone', detail: { deviceId } });
   await endAtBroker(context, identity, { kind: 'disable' }, requestedAtMs);
   await deleteTransfer(context.primary(), deviceId);
   return { deviceId };
@@ -102,8 +103,8 @@ export async function answerOffer(
   const event = { kind: 'transfer_answered', userId, offerId, ...answer } as const;
   const { mustRenew, ...identity } = await decide(context, deviceId, event);
   if (answer.isAccepted) {
-    const parties = { byUserId: userId, otherId: fromUserId };
-    recordBetween(context, parties, { kind: 'device_transferred', detail: { deviceId } });
+    const detail = { deviceId };
+    recordSecurityEvent(context, { userId, otherId: fromUserId, kind: 'device_transferred', detail });
   }
   if (mustRenew) await endAtBroker(context, identity, { kind: 'disable' }, requestedAtMs);
   await deleteTransfer(db, deviceId, offerId);

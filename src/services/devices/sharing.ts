@@ -179,13 +179,9 @@ export async function removeMember(
   const { device } = await requireDevice(context, actor, deviceId, action);
   const party = { email: await emailOf(context, userId), address };
   await decide(context, deviceId, { kind: 'member_removed', actor, userId, ...party });
-  const from = actor.userId === device.ownerId ? {} : { clientAddress: null };
-  recordSecurityEvent(context, {
-    userId: device.ownerId,
-    kind: 'member_removed',
-    detail: { deviceId, userId },
-    ...from,
-  });
+  // Of a member who leaves, the owner is not shown the address.
+  const detail = { deviceId, userId };
+  recordSecurityEvent(context, { userId: device.ownerId, kind: 'member_removed', clientAddress: null, detail });
   await deleteInvitationsOfUser(context.primary(), device.id, userId);
   return { userId };
 }

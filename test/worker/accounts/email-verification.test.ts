@@ -52,6 +52,9 @@ describe('an e-mail address', () => {
     expect(await isVerified(user)).toBe(true);
     expect(await askMail(user)).toMatchObject({ data: { emailVerified: true } });
     expect(mails).toHaveLength(1);
+    await vi.waitFor(async () => {
+      expect(JSON.stringify(await ask('GET', '/users/me/security-events', user))).toContain('email_verified');
+    });
   });
 
   it('is proven by no token that is used, late or invented', async () => {

@@ -73,16 +73,6 @@ describe('security events', () => {
     expect((await call('GET', '/users/me/security-events', { token: other.token })).status).toBe(401);
   });
 
-  it('are shown to no API key and to no other user', async () => {
-    const [user, other] = [await createUser(), await createUser()];
-    const key = (
-      await call<{ keyId: string; apiKey: string }>('POST', '/users/api-keys', { token: user.token, body: {} })
-    ).data;
-    await expectEvents(user, ['key_made']);
-    expect((await call('GET', '/users/me/security-events', { key })).status).toBe(401);
-    expect(await kindsOf(other)).not.toContain('key_made');
-  });
-
   it('tell an owner of claims, members and transfers, and nobody the address of somebody else', async () => {
     const [maker, owner, member, buyer] = [
       await createUser(),
