@@ -22,22 +22,14 @@ export type SpoolItem = {
 type Flag = 'retain' | 'dup' | 'soleReader';
 type MessageRow = Omit<SpoolItem, Flag> & Record<Flag, number>;
 
-/** Items with growing `seq`, in a form that costs little to hand to the thread. */
+/** Items with growing `seq`, and the deliveries of the present broker session among them. */
 export type SpoolGroup = {
-  /**
-   * For each item: `seq`, `receivedAtMs`, the index of its topic in `topics`, the length of its payload; then, of the
-   * delivery to be remembered, the packet id (0 for none), the digest and the `seq` of the first delivery.
-   */
-  numbers: Float64Array<ArrayBuffer>;
-  topics: string[];
-  payloads: Uint8Array<ArrayBuffer>;
-  /** The few items that are retained, delivered again or cut. */
-  flagged: Pick<SpoolItem, 'seq' | 'redeliveryOf' | 'trueBytes' | Flag>[];
+  items: SpoolItem[];
+  /** Packet id, digest and `seq` of the first delivery, one delivery after the other. */
+  deliveries: Float64Array;
   /** The deliveries known so far belong to an earlier broker session. */
   forgetsDeliveries: boolean;
 };
-
-export const itemNumbers = 7;
 
 export type OpenedSpool = {
   spoolId: string;
@@ -88,7 +80,6 @@ const selectMessages = `SELECT seq, received_at_ms AS receivedAtMs, topic, paylo
 export class SpoolDatabase {
   readonly #database: DatabaseSync;
   readonly #insert;
-  readonly #flag;
   readonly #delete;
   readonly #addDeliveries;
   readonly #deleteDeliveries;
@@ -97,9 +88,9 @@ export class SpoolDatabase {
 
   private constructor(database: DatabaseSync) {
     this.#database = database;
-    this.#insert = database.prepare('INSERT INTO message (seq, received_at_ms, topic, payload) VALUES (?, ?, ?, ?)');
-    this.#flag = database.prepare(
-      'UPDATE message SET retain = ?, dup = ?, sole_reader = ?, redelivery_of = ?, true_bytes = ? WHERE seq = ?',
+    this.#insert = database.prepare(
+      `INSERT INTO message (seq, received_at_ms, topic, payload, retain, dup, sole_reader, redelivery_of, true_bytes)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     );
     this.#delete = database.prepare('DELETE FROM message WHERE seq BETWEEN ? AND ?');
     this.#addDeliveries = database.prepare('INSERT INTO delivery_group (last_number, entries) VALUES (?, ?)');
@@ -207,31 +198,17 @@ export class SpoolDatabase {
     }
   }
 
-  #addGroup({ numbers, topics, payloads, flagged, forgetsDeliveries }: SpoolGroup): void {
-    const deliveries: number[] = [];
-    let payloadAt = 0;
-    let lastSeq = 0;
-    let lastReceivedAtMs = 0;
-    for (let at = 0; at < numbers.length; at += itemNumbers) {
-      // Read by their places: every message pays for it.
-      const seq = numbers[at] ?? 0;
-      lastReceivedAtMs = numbers[at + 1] ?? 0;
-      const payloadBytes = numbers[at + 3] ?? 0;
-      const packetId = numbers[at + 4] ?? 0;
-      const payload = payloads.subarray(payloadAt, payloadAt + payloadBytes);
-      this.#insert.run(seq, lastReceivedAtMs, topics[numbers[at + 2] ?? 0] ?? '', payload);
-      if (packetId > 0) deliveries.push(packetId, numbers[at + 5] ?? 0, numbers[at + 6] ?? 0);
-      payloadAt += payloadBytes;
-      lastSeq = seq;
+  #addGroup({ items, deliveries, forgetsDeliveries }: SpoolGroup): void {
+    for (const { seq, receivedAtMs, topic, payload, redeliveryOf, trueBytes, ...flags } of items) {
+      const [retain, dup, soleReader] = [Number(flags.retain), Number(flags.dup), Number(flags.soleReader)];
+      this.#insert.run(seq, receivedAtMs, topic, payload, retain, dup, soleReader, redeliveryOf, trueBytes);
     }
-    for (const { seq, retain, dup, soleReader, redeliveryOf, trueBytes } of flagged) {
-      this.#flag.run(Number(retain), Number(dup), Number(soleReader), redeliveryOf, trueBytes, seq);
-    }
+    const { seq: lastSeq, receivedAtMs: lastReceivedAtMs } = items.at(-1) ?? { seq: 0, receivedAtMs: 0 };
     this.#database.exec(`UPDATE spool SET last_seq = ${lastSeq}, last_received_at_ms = ${lastReceivedAtMs}`);
     if (forgetsDeliveries) this.#deleteDeliveries.run(this.#lastDelivery);
     if (deliveries.length === 0) return;
     this.#lastDelivery += deliveries.length / numbersPerDelivery;
-    this.#addDeliveries.run(this.#lastDelivery, new Uint8Array(Float64Array.from(deliveries).buffer));
+    this.#addDeliveries.run(this.#lastDelivery, new Uint8Array(deliveries.buffer));
     this.#deleteDeliveries.run(this.#lastDelivery - maxDeliveries);
   }
 

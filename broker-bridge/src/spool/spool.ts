@@ -4,7 +4,7 @@
 import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promises';
 import type { Delivery } from '../intake/deliveries.ts';
 import { describeError, type Log } from '../../../node-service/log.ts';
-import { itemOverheadBytes, itemNumbers, type OpenedSpool, type SpoolGroup, type SpoolItem } from './database.ts';
+import { itemOverheadBytes, type OpenedSpool, type SpoolGroup, type SpoolItem } from './database.ts';
 import { SpoolThread } from './thread.ts';
 
 export type SpoolOptions = { dir: string; maxBytes: number; bridgeId: string; log: Log; lockWaitMs?: number };
@@ -168,9 +168,8 @@ export class Spool {
       if (group.length === 0 && doneSeqs.length === 0) break;
       const session = group.findLast(({ delivery }) => delivery !== null)?.delivery?.session ?? this.#spooledSession;
       try {
-        const packed = group.length === 0 ? null : packGroup(group, session, session !== this.#spooledSession);
-        const transfer = packed === null ? [] : [packed.numbers.buffer, packed.payloads.buffer];
-        await this.#thread.call('commit', [packed, Float64Array.from(doneSeqs)], transfer);
+        const added = group.length === 0 ? null : groupOf(group, session, session !== this.#spooledSession);
+        await this.#thread.call('commit', [added, Float64Array.from(doneSeqs)]);
       } catch (error) {
         this.#options.log.error('the disk refuses the spool: messages wait unacknowledged', {
           alarm: true,
@@ -290,25 +289,9 @@ function countBytes({ topic, payload }: SpoolItem): number {
   return Buffer.byteLength(topic) + payload.length + itemOverheadBytes;
 }
 
-function packGroup(group: Pending[], session: number, forgetsDeliveries: boolean): SpoolGroup {
-  const numbers = new Float64Array(group.length * itemNumbers);
-  const payloads = new Uint8Array(group.reduce((sum, { item }) => sum + item.payload.length, 0));
-  const topics = new Map<string, number>();
-  const flagged: SpoolGroup['flagged'] = [];
-  let at = 0;
-  let payloadAt = 0;
-  for (const { item, delivery } of group) {
-    const { seq, receivedAtMs, topic, payload, retain, dup, soleReader, redeliveryOf, trueBytes } = item;
-    let topicIndex = topics.get(topic);
-    if (topicIndex === undefined) topics.set(topic, (topicIndex = topics.size));
-    numbers.set([seq, receivedAtMs, topicIndex, payload.length], at);
-    if (delivery?.session === session) {
-      numbers.set([delivery.packetId, delivery.digest, redeliveryOf ?? seq], at + 4);
-    }
-    at += itemNumbers;
-    payloads.set(payload, payloadAt);
-    payloadAt += payload.length;
-    if (dup || retain || trueBytes !== null) flagged.push({ seq, retain, dup, soleReader, redeliveryOf, trueBytes });
-  }
-  return { numbers, topics: [...topics.keys()], payloads, flagged, forgetsDeliveries };
+function groupOf(group: Pending[], session: number, forgetsDeliveries: boolean): SpoolGroup {
+  const deliveries = group.flatMap(({ item: { seq, redeliveryOf }, delivery }) =>
+    delivery?.session === session ? [delivery.packetId, delivery.digest, redeliveryOf ?? seq] : [],
+  );
+  return { items: group.map(({ item }) => item), deliveries: Float64Array.from(deliveries), forgetsDeliveries };
 }

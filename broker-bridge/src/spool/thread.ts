@@ -34,13 +34,9 @@ export class SpoolThread {
     return items.map((item) => ({ ...item, payload: Buffer.from(item.payload.buffer) }));
   }
 
-  /** Rejects when the disk refuses, and then may be asked again. The buffers of `transfer` are gone here afterwards. */
-  call<M extends SpoolMethod>(
-    method: M,
-    args: SpoolArguments[M],
-    transfer: ArrayBuffer[] = [],
-  ): Promise<ReturnType<SpoolDatabase[M]>> {
-    this.#worker.postMessage({ method, args } satisfies SpoolRequest<M>, transfer);
+  /** Rejects when the disk refuses, and then may be asked again. */
+  call<M extends SpoolMethod>(method: M, args: SpoolArguments[M]): Promise<ReturnType<SpoolDatabase[M]>> {
+    this.#worker.postMessage({ method, args } satisfies SpoolRequest<M>);
     return this.#next() as Promise<ReturnType<SpoolDatabase[M]>>;
   }
 
