@@ -133,6 +133,11 @@ describe('the operator', () => {
     const account = await openAccount();
     expect(await operateWhole('/accounts/delete', { name: account.email })).toBe(3);
     expect((await account.logIn()).status).toBe(401);
+    // Of the login of openAccount there was one, with an address.
+    const left = await env.DB.prepare('select count(*) as n from security_events where user_id = ?')
+      .bind(account.userId)
+      .first('n');
+    expect(left).toBe(0);
     const { token } = await createUser();
     for (const deviceId of account.ids) {
       expect((await call('GET', `/devices/${deviceId}/status`, { token })).status).toBe(404);
