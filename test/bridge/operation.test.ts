@@ -100,6 +100,13 @@ describe('configuration', () => {
     return 'problems' in config ? config.problems : [];
   }
 
+  test('no secret is sent readable to another machine, unless ALLOW_PLAINTEXT is 1', () => {
+    const remote = { MQTT_URL: 'mqtt://b.test', WORKER_URL: 'http://api.test' };
+    expect(readProblems(remote).map((problem) => problem.split(' ')[0])).toEqual(['WORKER_URL', 'MQTT_URL']);
+    expect(readProblems({ ...remote, ALLOW_PLAINTEXT: '1' })).toEqual([]);
+    expect(readProblems({ MQTT_URL: 'ws://b.test', WORKER_URL: 'http://localhost:8787' })).toHaveLength(1);
+  });
+
   test.each(['://:hidden@host', '://hidden@host', '://name:hidden@host'])(
     'a user name or password in an address is refused and not told: %s',
     (rest) => {
