@@ -50,12 +50,6 @@ describe('the status of a device', () => {
     await again.leave();
   });
 
-  it('is shown as text beside its code and a wording for people', async () => {
-    const { deviceId } = await newDevice(owner);
-    const device = await dataOf(owner.api.devices[':deviceId'].$get({ param: { deviceId } }));
-    expect(device).toMatchObject({ status: 'offline', statusCode: 2, statusText: 'Offline' });
-  });
-
   it('has four codes and no fifth', async () => {
     for (const status of ['0', '1', '2', '3', 'inactive', 'online', 'offline', 'disabled']) {
       expect(await dataOf(owner.api.devices.$get({ query: { status } })), status).toMatchObject({ page: 1 });

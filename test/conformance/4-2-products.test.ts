@@ -114,21 +114,4 @@ describe('a product key', () => {
     await expect(take(stranger)).rejects.toMatchObject({ code: 400, reason: 'product_key_exists' });
     expect(await take(owner)).toMatchObject({ productKey });
   });
-
-  it("opens nobody else's product", async () => {
-    const productKey = newProductKey();
-    await dataOf(owner.api.products.$post({ json: { productKey, name: 'Mine' } }));
-    const stranger = await signUp();
-    const params = { productKey };
-    await expect(dataOf(stranger.api.products[':productKey'].$get({ param: params }))).rejects.toMatchObject({
-      code: 403,
-    });
-    await expect(dataOf(stranger.api.products[':productKey'].$put({ param: params, json: {} }))).rejects.toMatchObject({
-      code: 403,
-    });
-    await expect(dataOf(stranger.api.products[':productKey'].$delete({ param: params }))).rejects.toMatchObject({
-      code: 403,
-    });
-    expect((await dataOf(stranger.api.products.$get({ query: {} }))).total).toBe(0);
-  });
 });

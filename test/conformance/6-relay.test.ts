@@ -171,30 +171,6 @@ describe('a relay session', () => {
     expect(await status()).toMatchObject({ online: true });
   });
 
-  it('ends when the device is deleted', async () => {
-    const own = await newDevice(owner);
-    const relay = await open();
-    await relay.ask(authOf(own));
-    await relay.ask(subscribe(own.topics.status));
-    await dataOf(owner.api.devices[':deviceId'].$delete({ param: { deviceId: own.deviceId } }));
-    expect(await relay.untilClosed()).toMatchObject({ code: 1008 });
-  });
-
-  it('ends when the device is disabled or gets new credentials', async () => {
-    const own = await newDevice(owner);
-    const params = { deviceId: own.deviceId };
-    const [one, other] = [await open(), await open()];
-    await one.ask(authOf(own));
-    const { mqtt } = await dataOf(owner.api.devices[':deviceId'].credentials.$post({ param: params }));
-    expect(await one.untilClosed()).toMatchObject({ code: 1008 });
-    const { username, password } = mqtt;
-    expect(await other.ask({ action: 'auth', username, password })).toMatchObject({ code: 200 });
-    await dataOf(owner.api.devices[':deviceId'].$patch({ param: params, json: { disabled: true } }));
-    expect(await other.untilClosed()).toMatchObject({ code: 1008 });
-    const late = await open();
-    expect(await late.ask({ action: 'auth', username, password })).toEqual(refusal('auth', 401, 'device_disabled'));
-  });
-
   it('needs no sub-protocol and no particular origin', async () => {
     const relay = await open({ Origin: 'https://elsewhere.example' });
     expect(await relay.ask({ action: 'ping' })).toEqual({ action: 'pong' });

@@ -6,7 +6,6 @@ import {
   activate,
   ask,
   bearer,
-  connect,
   holdToReference,
   newDevice,
   service,
@@ -236,28 +235,5 @@ describe('B. HTTP for applications', () => {
 
   it('31. has a health address for deployment checks', async () => {
     expect(await ask('GET', '/health')).toMatchObject({ status: 200, code: 200, data: { status: 'ok' } });
-  });
-});
-
-describe('answers', () => {
-  it('carry a request id, are kept by no cache and run nothing', async () => {
-    const { email, password } = owner;
-    for (const answer of [
-      await ask('POST', '/users/login', { body: { username: email, password } }),
-      await ask('GET', '/users/me', { headers }),
-      await ask('GET', '/nothing'),
-    ]) {
-      expect(answer.headers.get('X-Request-Id')).toMatch(/^[\w.-]+$/);
-      expect(answer.headers.get('Cache-Control')).toBe('no-store');
-      expect(answer.headers.get('X-Content-Type-Options')).toBe('nosniff');
-    }
-  });
-
-  it('do not say whether an email is known', async () => {
-    const known = dataOf(connect().users.login.$post({ json: { username: owner.email, password: 'wrong horse' } }));
-    const unknown = dataOf(connect().users.login.$post({ json: { username: 'nobody', password: 'wrong horse' } }));
-    const [one, other] = await Promise.allSettled([known, unknown]);
-    expect(one).toMatchObject({ reason: { code: 401, message: 'invalid_password' } });
-    expect(other).toMatchObject({ reason: { code: 401, message: 'invalid_password' } });
   });
 });
