@@ -135,15 +135,6 @@ describe('a batch', () => {
     expect(await positionOf(device)).toBe('down');
   });
 
-  it('starts a new high-water mark for a new spool', async () => {
-    const device = await provisionDevice();
-    await post([itemOf(device, report('up'))]);
-    expect(await post([{ ...itemOf(device, report('down')), seq: 1 }], 'spool-2')).toEqual([
-      { seq: 1, result: 'accepted' },
-    ]);
-    expect(await positionOf(device)).toBe('down');
-  });
-
   it('calls each device once, all of them at the same time', async () => {
     const devices = await Promise.all(Array.from({ length: 20 }, () => provisionDevice()));
     const items = Array.from({ length: maxBatchItems }, (_, index) =>

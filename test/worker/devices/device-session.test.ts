@@ -137,15 +137,6 @@ describe('a session', () => {
     expect(await heard(`${own}/status`)).toEqual([false]);
   });
 
-  it('takes each message of a spool once, also after sleep', async () => {
-    const device = await provisionDevice();
-    expect(await report(device, { position: 'up' }, { seq: 5_000_001 })).toEqual({ result: 'accepted' });
-    expect(await report(device, { position: 'down' }, { seq: 5_000_002 })).toEqual({ result: 'accepted' });
-    await evictDurableObject(sessionOf(device.deviceId));
-    expect(await report(device, { position: 'up' }, { seq: 5_000_001 })).toEqual({ result: 'duplicate' });
-    expect(await statusOf(device)).toMatchObject({ position: 'down' });
-  });
-
   it('ignores what is retained', async () => {
     const device = await provisionDevice();
     expect(await say(device, status, { status: 'online' }, { isRetained: true })).toEqual({ result: 'ignored' });

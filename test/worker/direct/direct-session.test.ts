@@ -6,7 +6,6 @@ import { topicActions } from '../../../src/protocol/mqtt.ts';
 import { call, createUser, makeDevice, type TestUser } from '../rig/clients/client.ts';
 import { TestBridge } from '../rig/clients/bridge.ts';
 import {
-  connectPacket,
   disconnectPacket,
   DirectClient,
   pingreq,
@@ -52,16 +51,6 @@ describe.each<[string, Level]>([
   ['MQTT 3.1.1', 4],
   ['MQTT 5', 5],
 ])('a session in %s', (_, level) => {
-  it('begins with CONNECT and brings the device online', async () => {
-    const device = await activate();
-    const client = await DirectClient.open(device.deviceId);
-    client.send(connectPacket(device, { level }));
-    const { type, body } = await client.next();
-    expect([type, body[0], body[1]]).toEqual([2, 0, 0]);
-    expect(await statusOf(device)).toMatchObject({ online: true });
-    expect(await eventsOf(device)).toEqual([['online', 'connected', '']]);
-  });
-
   it('answers PINGREQ, takes a report with QoS 0 and acknowledges one with QoS 1 once it is written', async () => {
     const device = await activate();
     const client = await DirectClient.connect(device, { level });
