@@ -1,4 +1,5 @@
-// What an operator sees: the configuration, health and metrics, signals, and one folder for one bridge.
+// What an operator sees: the configuration, health and metrics, an uplink that stands still, signals, and one folder for one
+// bridge.
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -298,6 +299,36 @@ describe('a running bridge', () => {
     const line = await bridge.untilLogged('the broker refuses a subscription: messages of devices do not arrive');
     expect(line).toMatchObject({ alarm: true, filters: '/sys/+/+/status' });
     expect((await ask('/readyz')).status).toBe(503);
+  });
+
+  test('an uplink that stands still is in readiness, metrics, log and with the Worker; and so is that it moves again', async () => {
+    const stalls = () => rig.worker.frames.flatMap((frame) => (frame.type === 'uplink' ? [frame.stall] : []));
+    await start({ UPLINK_STALLED_AFTER_SECONDS: '1' });
+    await bridge.untilReady();
+    rig.worker.setFaults({ status: 503 });
+    const device = await rig.connectDevice('d1');
+    await device.report('1');
+    await untilReady(false);
+    expect(await (await ask('/readyz')).json()).toMatchObject({
+      ready: false,
+      uplink: 'stalled',
+      uplinkReason: 'worker_unavailable',
+      uplinkStalledSeconds: expect.any(Number) as number,
+    });
+    expect(await (await ask('/metrics')).text()).toMatch(/^bridge_uplink_stalled_seconds [1-9]/m);
+    expect(await bridge.untilLogged('the uplink stands still: messages wait in the spool')).toMatchObject({
+      alarm: true,
+      reason: 'worker_unavailable',
+    });
+    const isTold = () => stalls().at(-1)?.reason === 'worker_unavailable';
+    await rig.worker.changes.until('the Worker told', isTold);
+    rig.worker.cutLinks();
+    await rig.worker.changes.until('the link is back', () => rig.worker.bridges.size === 0);
+    await rig.worker.changes.until('the Worker told again', () => rig.worker.bridges.size > 0 && isTold());
+    rig.worker.setFaults({});
+    await rig.worker.changes.until('the report', () => rig.worker.effects.includes('1'));
+    await untilReady(true);
+    await rig.worker.changes.until('the Worker told of the end', () => stalls().at(-1) === null);
   });
 
   test('a second bridge on the same spool folder waits until the first has left', async () => {

@@ -193,6 +193,9 @@ describe.each(schemes)('POST /devices/:deviceId/control with $scheme', ({ api, h
     ['an angle as text', { angle: '90' }, 'invalid_control_params'],
     ['a switch as a number', { switch: 1 }, 'invalid_control_params'],
     ['no duration at all', { action: 'pulse', duration: 0 }, 'invalid_control_params'],
+    ['a duration as text', { action: 'pulse', duration: '500' }, 'invalid_control_params'],
+    ['half a millisecond', { action: 'pulse', duration: 1.5 }, 'invalid_control_params'],
+    ['no action', { action: null }, 'invalid_control_params'],
     ['too long a duration', { action: 'pulse', duration: 3_600_001 }, 'invalid_control_params'],
   ];
   it.each(refused)('refuses %s', async (_, body, message) => {

@@ -56,6 +56,7 @@ describe('property reports', () => {
     ],
     ['without a time', { method: 'thing.event.property.post', id: '1', params: { position: 'up' } }],
     ['without an id', { method: 'thing.event.property.post', params: { position: 'up' } }],
+    ['with a method that is null', { method: null, params: { position: 'up' } }],
     ['without a method', { id: '1', params: { position: 'up' } }],
     ['with a timestamp for the time', { id: '1', params: { position: 'up' }, timestamp: 12 }],
     ['of params alone', { params: { position: 'up' } }],

@@ -6,7 +6,6 @@ import {
   lacksHello,
   mustMakeWay,
   nextCheckAtMs,
-  successorAmong,
   type BridgeState,
 } from '../../../src/objects/broker-link/bridge-roles.ts';
 
@@ -31,14 +30,6 @@ it('makes an active bridge make way fifteen seconds after it lost its broker', (
   expect(mustMakeWay(bridge(), 60_000)).toBe(false);
 });
 
-it('promotes the standby that has waited longest and is not inactive', () => {
-  const standby = (changedAtMs: number, lastSeenAtMs = 20_000) =>
-    bridge({ role: 'standby', changedAtMs, lastSeenAtMs });
-  const [inactive, second, first] = [standby(0, 0), standby(9), standby(5)];
-  expect(successorAmong([bridge(), inactive, second, first], 20_000)).toBe(first);
-  expect(successorAmong([bridge(), inactive], 20_000)).toBeUndefined();
-});
-
 it('looks again at the earliest time at which a rule may apply, and never for a lone active bridge', () => {
   const standby = bridge({ role: 'standby', lastSeenAtMs: 30_000 });
   const active = bridge({ isBrokerConnected: false, changedAtMs: 10_000, lastSeenAtMs: 30_000 });
@@ -47,12 +38,6 @@ it('looks again at the earliest time at which a rule may apply, and never for a 
   expect(nextCheckAtMs([active, standby])).toBe(25_000);
   expect(nextCheckAtMs([bridge({ lastSeenAtMs: 30_000 }), standby])).toBe(39_000);
   expect(nextCheckAtMs([active, bridge({ role: null, openedAtMs: 1_000 })])).toBe(6_000);
-});
-
-it('finds an id that another spool has, and a client id of its own', () => {
-  const one = { bridgeId: 'one', spoolId: 'one-a', sessionDigest: 's', role: 'active' as const };
-  expect(conflictWith([one], { bridgeId: 'one', spoolId: 'one-b', sessionDigest: 's' })).toBe('id_in_use');
-  expect(conflictWith([one], { bridgeId: 'two', spoolId: 'two-a', sessionDigest: 't' })).toBe('other_session');
 });
 
 it('finds no conflict with itself or with one that is gone', () => {

@@ -85,16 +85,6 @@ describe('a message', () => {
     expect(device.receive(propertyPost, '', { seq: 1, payload: broken })).toMatchObject(again);
   });
 
-  it('raises its high-water mark together with its effect', () => {
-    const device = online();
-    device.receive(propertyPost, { params: { position: 'up' } }, { seq: 5 });
-    device.sleep();
-    expect(device.receive(propertyPost, { params: { position: 'down' } }, { seq: 5 })).toMatchObject({
-      result: 'duplicate',
-    });
-    expect(device.status()).toMatchObject({ position: 'up' });
-  });
-
   it('is taken or not as the facts of the bridge say', () => {
     const device = online();
     const up = { params: { position: 'up' } };

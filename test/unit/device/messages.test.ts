@@ -30,17 +30,6 @@ describe('a message on the property-post topic', () => {
     );
   });
 
-  it.each([
-    ['without method', { params: { position: 'up' } }],
-    ['without id and time', { method: 'thing.event.property.post', params: { position: 'up' } }],
-    ['with timestamp for time', { params: { position: 'up' }, timestamp: 5 }],
-    ['of bare properties', { position: 'up' }],
-    ['of bare properties and a time', { position: 'up', time: 5, id: 7 }],
-    ['with a method that is null', { method: null, params: { position: 'up' } }],
-  ])('%s is a report', (_, payload) => {
-    expect(readMessage(propertyPost, JSON.stringify(payload))).toEqual(report(['position', 'up']));
-  });
-
   it('drops wrongly typed known properties one by one and keeps unknown ones', () => {
     const payload = { params: { position: 'sideways', angle: '90', wifi_rssi: -60, uptime: 12, tags: ['a'] } };
     expect(readMessage(propertyPost, JSON.stringify(payload))).toEqual({

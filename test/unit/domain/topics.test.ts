@@ -3,7 +3,6 @@ import { describe, expect, it } from 'vitest';
 import {
   isDeviceId,
   isProductKey,
-  matchesFilter,
   messagingName,
   parseFilter,
   parseMessagingName,
@@ -21,58 +20,12 @@ describe('topics', () => {
     expect(topicOf(device, action)).toBe(`/sys/Servo_switch-1/dev_8k2m4n6p/${action}`);
     expect(parseTopic(topicOf(device, action))).toEqual({ device, action });
   });
-
-  it.each([
-    '',
-    '/',
-    'sys/a/dev_8k2m4n6p/status',
-    '/SYS/a/dev_8k2m4n6p/status',
-    '/sys/a/dev_8k2m4n6p',
-    '/sys/a/dev_8k2m4n6p/',
-    '/sys/a/dev_8k2m4n6p/Status',
-    '/sys/a/dev_8k2m4n6p/status/',
-    '/sys/a/dev_8k2m4n6p/thing/event/property',
-    '/sys/a/dev_8k2m4n6/status',
-    '/sys/a/dev_8k2m4n6i/status',
-    '/sys/a b/dev_8k2m4n6p/status',
-    `/sys/${'k'.repeat(65)}/dev_8k2m4n6p/status`,
-    '/sys/+/dev_8k2m4n6p/status',
-    '/sys/a/dev_8k2m4n6p/#',
-    '$share/g/sys/a/dev_8k2m4n6p/status',
-    '/sys/a/dev_8k2m4n6p/status\0',
-  ])('are not %j', (topic) => {
-    expect(parseTopic(topic)).toBeUndefined();
-  });
 });
 
 describe('filters', () => {
   it.each(['#', '+', 'status', 'thing/#', 'thing/+/property/+'])('may have %j behind the device', (rest) => {
     const filter = `/sys/${device.productKey}/${device.deviceId}/${rest}`;
     expect(parseFilter(filter)).toEqual({ device, rest });
-  });
-
-  it.each([
-    '/sys/a/+/status',
-    '/sys/#',
-    '#',
-    '/sys/a/dev_8k2m4n6p/#/status',
-    '/sys/a/dev_8k2m4n6p/st+',
-    '/+/a/dev_8k2m4n6p/x',
-  ])('are not %j', (filter) => {
-    expect(parseFilter(filter)).toBeUndefined();
-  });
-
-  it.each<[string, string, boolean]>([
-    ['/a/b', '/a/b', true],
-    ['/a/+', '/a/b', true],
-    ['/a/+', '/a/b/c', false],
-    ['/a/#', '/a/b/c', true],
-    ['/a/#', '/a', true],
-    ['/a/+/c', '/a//c', true],
-    ['/a/b', '/a/b/', false],
-    ['/a/b/+', '/a/b', false],
-  ])('%j matches %j: %s', (filter, topic, expected) => {
-    expect(matchesFilter(filter, topic)).toBe(expected);
   });
 });
 

@@ -1,4 +1,4 @@
-// The object that bridges dial in to: how they dial in, and which one is active.
+// The object that bridges dial in to: how they dial in, which one is active, and what they report beside that.
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { linkCloseReasons, linkPath, linkPing, linkPong } from '../../../src/protocol/bridge.ts';
@@ -280,5 +280,21 @@ describe('a bridge that does not fit those that are connected', () => {
     const second = await greet({ bridgeId: 'one', instanceId: 'one-run-2' });
     expect(second.answer).toMatchObject({ role: 'active' });
     expect(await first.bridge.end()).toMatchObject({ code: 1008, reason: linkCloseReasons.replaced });
+  });
+});
+
+describe('an uplink that stands still', () => {
+  it('is part of health with its reason and age until it moves, also where a standby reports it', async () => {
+    await dialIn('one');
+    const { bridge: standby } = await dialIn('two');
+    const stall = { reason: 'worker_unavailable', sinceMs: Date.now() - 90_000 };
+    standby.send({ type: 'uplink', stall });
+    await vi.waitFor(async () => {
+      const health = await link().health();
+      expect(health.stall?.reason).toBe('worker_unavailable');
+      expect(health.stall?.seconds).toBeGreaterThanOrEqual(90);
+    });
+    standby.send({ type: 'uplink', stall: null });
+    await vi.waitFor(async () => expect((await link().health()).stall).toBeNull());
   });
 });

@@ -3,7 +3,6 @@ import { createExecutionContext } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { describe, expect, it } from 'vitest';
 import { createApp } from '../../../src/app.ts';
-import { createSecret } from '../../../src/crypto/secrets.ts';
 import { inPerson } from '../../../src/domain/access.ts';
 import { topicOf } from '../../../src/domain/topics.ts';
 import { connectPacket, DirectClient, pingreq, publishPacket } from '../rig/clients/direct.ts';
@@ -101,15 +100,6 @@ describe('connections beyond what may wake objects', () => {
     return { opening, woken };
   }
 
-  it('wake none with a wrong password', async () => {
-    const device = await provisionDevice();
-    const { opening, woken } = await beyond(device.deviceId);
-    for (const password of ['tk_wrong', createSecret('tk_', 48)]) {
-      expect(await logIn(await open(device.deviceId, opening), device, password)).toBe(4);
-    }
-    expect(woken).toEqual([]);
-  });
-
   it('are served with the right one', async () => {
     const device = await provisionDevice();
     const { opening, woken } = await beyond(device.deviceId);
@@ -122,15 +112,5 @@ describe('connections beyond what may wake objects', () => {
     const status = await sessionOf(device.deviceId).status(inPerson(1));
     expect(status.ok && [status.value.online, status.value.position]).toEqual([true, 'up']);
     expect(woken).toEqual([device.deviceId]);
-  });
-
-  it('are for the device of the path alone, and for nothing but MQTT', async () => {
-    const [device, other] = [await provisionDevice(), await provisionDevice()];
-    const { opening, woken } = await beyond(device.deviceId);
-    expect(await logIn(await open(device.deviceId, opening), other)).toBe(4);
-    const speaking = await open(device.deviceId, opening);
-    speaking.sendText('{"action":"ping"}');
-    expect(await speaking.untilClosed()).toMatchObject({ code: 1003 });
-    expect(woken).toEqual([]);
   });
 });

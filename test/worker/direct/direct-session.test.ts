@@ -1,6 +1,6 @@
 // A device's MQTT session in its own object: what it says has its effect, commands reach it, and its presence is exact.
 import { evictDurableObject } from 'cloudflare:test';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { topicOf } from '../../../src/domain/topics.ts';
 import { topicActions } from '../../../src/protocol/mqtt.ts';
 import { call, createUser, makeDevice, type TestUser } from '../rig/clients/client.ts';
@@ -93,13 +93,6 @@ describe.each<[string, Level]>([
     await client.untilClosed();
     expect(await statusOf(device)).toMatchObject({ online: false });
     expect((await eventsOf(device))[0]).toEqual(['offline', 'disconnected', 'clean']);
-  });
-
-  it('is lost where the connection ends without DISCONNECT', async () => {
-    const device = await activate();
-    const client = await DirectClient.connect(device, { level });
-    client.drop();
-    await vi.waitFor(async () => expect((await eventsOf(device))[0]).toEqual(['offline', 'disconnected', 'lost']));
   });
 
   it('goes on after the object slept', async () => {
