@@ -249,7 +249,7 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the catalogue and th
       wasRefused();
       await page.getByLabel('Present password').fill(password);
       await press('Change password');
-      await says('The password was changed. Other sessions have ended.');
+      await says(/The password was changed. Ended: \d+ other sessions, 0 API keys/);
       expect(await page.getByLabel('New password').inputValue()).toBe('');
       await expect.poll(() => page.getByRole('region', { name: 'Sessions' }).getByRole('listitem').count()).toBe(1);
       const other = await browser.open();

@@ -14,15 +14,15 @@ import { Sessions } from './settings-sessions.tsx';
 const words = texts.settings;
 
 export function Settings() {
-  // A changed password ends the other sessions.
+  // A changed password ends other sessions and keys.
   const version = useSignal(0);
   return (
     <main id="content">
       <h1>{words.title}</h1>
       <Account />
       <Password onChange={() => (version.value += 1)} />
-      <Sessions key={version.value} />
-      <ApiKeys />
+      <Sessions key={`sessions ${version.value}`} />
+      <ApiKeys key={`keys ${version.value}`} />
       <BlockedSenders />
       <SecurityEvents />
     </main>
@@ -71,16 +71,20 @@ function Account() {
 }
 
 function Password({ onChange }: { onChange: () => void }) {
+  const done = useSignal('');
   return (
     <section class="card">
       <h2>{words.password}</h2>
       <Form
         submit={words.password}
-        done={words.passwordChanged}
+        done={done.value}
         explain={{ invalid_password: words.wrongPassword }}
         isEmptied
-        onSubmit={async ({ oldPassword = '', newPassword = '' }) => {
-          await dataOf(session().api.users.password.$put({ json: { oldPassword, newPassword } }));
+        onSubmit={async ({ oldPassword = '', newPassword = '' }, form) => {
+          const ended = { endSessions: form.has('endSessions'), endKeys: form.has('endKeys') };
+          const json = { oldPassword, newPassword, ...ended };
+          const { endedSessions, endedKeys } = await dataOf(session().api.users.password.$put({ json }));
+          done.value = words.passwordChanged(endedSessions, endedKeys);
           onChange();
         }}
       >
@@ -101,6 +105,12 @@ function Password({ onChange }: { onChange: () => void }) {
             autoComplete="new-password"
           />
         </div>
+        <label class="check">
+          <input type="checkbox" name="endSessions" defaultChecked /> {words.endSessions}
+        </label>
+        <label class="check">
+          <input type="checkbox" name="endKeys" defaultChecked /> {words.endKeys}
+        </label>
       </Form>
     </section>
   );

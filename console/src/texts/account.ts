@@ -25,7 +25,10 @@ export const accountTexts = {
     oldPassword: 'Present password',
     newPassword: 'New password',
     wrongPassword: 'The present password is wrong.',
-    passwordChanged: 'The password was changed. Other sessions and all API keys have ended.',
+    passwordChanged: (sessions: number, keys: number) =>
+      `The password was changed. Ended: ${sessions} other sessions, ${keys} API keys.`,
+    endSessions: 'Sign out everywhere else',
+    endKeys: 'Delete all API keys: whoever knew the old password may have made one',
   },
   verification: {
     title: 'Confirm your email',
