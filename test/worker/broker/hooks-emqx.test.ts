@@ -8,9 +8,8 @@
 //   from v5.7.0 on also after 503, and dropped after any other failure
 import { env } from 'cloudflare:workers';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { inPerson } from '../../../src/domain/access.ts';
 import { callHook, hookSecret } from '../rig/clients/hooks.ts';
-import { provisionDevice, sessionOf, type TestDevice } from '../rig/provision.ts';
+import { provisionDevice, type TestDevice, statusOf } from '../rig/provision.ts';
 
 const headers = { 'Content-Type': 'application/json', Authorization: `Bearer ${hookSecret}` };
 const ask = (hook: string, body: unknown) =>
@@ -25,11 +24,6 @@ const loginOf = (device: TestDevice) => ({
 });
 
 const loginNamed = (name: string) => ({ clientid: name, username: name, password: 'tk_of-somebody' });
-
-async function isOnline({ deviceId }: TestDevice): Promise<boolean | undefined> {
-  const outcome = await sessionOf(deviceId).status(inPerson(1));
-  return outcome.ok ? outcome.value.online : undefined;
-}
 
 describe('the connect hook', () => {
   it('allows a device with exactly its rights', async () => {
@@ -104,7 +98,7 @@ describe('the connect hook', () => {
   it('does not count a login as a session: this broker reports those', async () => {
     const device = await provisionDevice();
     await ask('connect', loginOf(device));
-    expect(await isOnline(device)).toBe(false);
+    expect((await statusOf(device)).online).toBe(false);
   });
 });
 
@@ -180,9 +174,9 @@ describe('client events', () => {
     const device = await provisionDevice();
     const startedAtMs = Date.now() - 1_000;
     expect(await ask('events', connectedOf(device, startedAtMs))).toEqual(noContent);
-    expect(await isOnline(device)).toBe(true);
+    expect((await statusOf(device)).online).toBe(true);
     expect(await ask('events', disconnectedOf(device, startedAtMs + 500))).toEqual(noContent);
-    expect(await isOnline(device)).toBe(false);
+    expect((await statusOf(device)).online).toBe(false);
   });
 
   it('are asked for again where they could not be taken', async () => {
@@ -197,13 +191,13 @@ describe('client events', () => {
     expect(String(error.mock.calls.at(-1)?.[0])).toContain('event of the broker not taken');
     getByName.mockRestore();
     expect(await ask('events', connectedOf(device, startedAtMs))).toEqual(noContent);
-    expect(await isOnline(device)).toBe(true);
+    expect((await statusOf(device)).online).toBe(true);
   });
 
   it('are read from a body template that quotes its numbers, too', async () => {
     const device = await provisionDevice();
     await ask('events', { event: 'client.connected', clientid: device.name, connected_at: String(Date.now()) });
-    expect(await isOnline(device)).toBe(true);
+    expect((await statusOf(device)).online).toBe(true);
   });
 
   it.each([undefined, null, 'undefined', ''])(
@@ -213,7 +207,7 @@ describe('client events', () => {
       const startedAtMs = Date.now() - 1_000;
       await ask('events', connectedOf(device, startedAtMs));
       await ask('events', { ...disconnectedOf(device, startedAtMs + 500), connected_at: connectedAt });
-      expect(await isOnline(device)).toBe(false);
+      expect((await statusOf(device)).online).toBe(false);
     },
   );
 
@@ -225,7 +219,7 @@ describe('client events', () => {
     await ask('events', disconnectedOf(device, startedAtMs + 901, 'takenover'));
     await ask('events', disconnectedOf(device, startedAtMs + 902, 'discarded'));
     await ask('events', { ...disconnectedOf(device, startedAtMs + 903), connected_at: startedAtMs });
-    expect(await isOnline(device)).toBe(true);
+    expect((await statusOf(device)).online).toBe(true);
   });
 
   it.each([

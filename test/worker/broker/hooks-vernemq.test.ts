@@ -6,9 +6,8 @@
 // - apps/vmq_server/src/vmq_mqtt5_fsm.erl, vmq_reg.erl: up to 2.1.2 `add_subscriber` takes any integer for a QoS, so a
 //   filter answered with 135 is subscribed; 2.2.0 takes it out first
 import { describe, expect, it } from 'vitest';
-import { inPerson } from '../../../src/domain/access.ts';
 import { callHook, hookSecret } from '../rig/clients/hooks.ts';
-import { provisionDevice, sessionOf, type TestDevice } from '../rig/provision.ts';
+import { provisionDevice, type TestDevice, statusOf } from '../rig/provision.ts';
 
 const path = (hook: string) => `vernemq/s/${hookSecret}/${hook}`;
 const ask = (hook: string, body: unknown) =>
@@ -119,18 +118,13 @@ describe('a subscription to an own filter and a foreign one', () => {
 });
 
 describe('sessions', () => {
-  async function isOnline({ deviceId }: TestDevice) {
-    const outcome = await sessionOf(deviceId).status(inPerson(1));
-    return outcome.ok && outcome.value.online;
-  }
-
   it.each(['on_client_gone', 'on_client_offline'])('begin with on_client_wakeup and end with %s', async (end) => {
     const device = await provisionDevice();
     const session = { client_id: device.name, mountpoint: '' };
     expect(await ask('on_client_wakeup', session)).toEqual(answer('{}'));
-    expect(await isOnline(device)).toBe(true);
+    expect((await statusOf(device)).online).toBe(true);
     expect(await ask(end, session)).toEqual(answer('{}'));
-    expect(await isOnline(device)).toBe(false);
+    expect((await statusOf(device)).online).toBe(false);
   });
 
   it('of strangers are acknowledged and left at that', async () => {

@@ -12,9 +12,9 @@ import { readConfig } from '../../../src/config.ts';
 import { limitSpecs } from '../../../src/limits.ts';
 import { call } from '../rig/clients/client.ts';
 import { openSocket } from '../rig/clients/socket.ts';
-import { provisionDevice, sessionOf } from '../rig/provision.ts';
+import { provisionDevice, sessionOf, statusOf } from '../rig/provision.ts';
 import type { PropertiesView } from '../../../src/domain/device/core/views.ts';
-import { unwrap, wireErrorOf, type Outcome } from '../../../src/domain/refusal.ts';
+import { unwrap, type Outcome } from '../../../src/domain/refusal.ts';
 
 const headers = { Authorization: 'Bearer bridge-secret-of-the-worker-tests-only' };
 const report = (position: string) => JSON.stringify({ params: { position } });
@@ -33,10 +33,7 @@ async function post(items: unknown[], spoolId = 'spool-1') {
   return answered.data.results;
 }
 
-async function positionOf({ deviceId }: DeviceIdentity): Promise<unknown> {
-  const outcome = await sessionOf(deviceId).status(inPerson(1));
-  return outcome.ok ? outcome.value.position : wireErrorOf(outcome.refusal).message;
-}
+const positionOf = async (device: DeviceIdentity) => (await statusOf(device)).position;
 
 describe('a batch', () => {
   it('puts every report in effect and answers in the order of the items', async () => {

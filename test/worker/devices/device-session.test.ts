@@ -14,8 +14,8 @@ import {
   requestSubscription,
   sessionOf,
   type TestDevice,
+  statusOf,
 } from '../rig/provision.ts';
-import { RefusedError } from '../../../src/domain/refusal.ts';
 
 const { propertyPost, status } = topicActions;
 
@@ -48,12 +48,6 @@ async function say({ deviceId, productKey }: TestDevice, ...message: Parameters<
 
 const report = (device: TestDevice, properties: object, more?: Partial<InboundMessage>) =>
   say(device, propertyPost, { params: properties }, more);
-
-async function statusOf({ deviceId }: TestDevice) {
-  const outcome = await sessionOf(deviceId).status(inPerson(1));
-  if (!outcome.ok) throw new RefusedError(outcome.refusal);
-  return outcome.value;
-}
 
 async function tablesOf(deviceId: string): Promise<string[]> {
   return runInDurableObject(sessionOf(deviceId), (_, { storage }) =>

@@ -3,10 +3,9 @@ import { createExecutionContext } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { describe, expect, it } from 'vitest';
 import { createApp } from '../../../src/app.ts';
-import { inPerson } from '../../../src/domain/access.ts';
 import { topicOf } from '../../../src/domain/topics.ts';
 import { connectPacket, DirectClient, pingreq, publishPacket } from '../rig/clients/direct.ts';
-import { provisionDevice, sessionOf, type TestDevice } from '../rig/provision.ts';
+import { provisionDevice, type TestDevice, statusOf } from '../rig/provision.ts';
 
 const app = createApp();
 let addresses = 0;
@@ -109,8 +108,7 @@ describe('connections beyond what may wake objects', () => {
     expect([...(await client.next()).body]).toEqual([0, 7]);
     client.send(pingreq);
     expect((await client.next()).type).toBe(13);
-    const status = await sessionOf(device.deviceId).status(inPerson(1));
-    expect(status.ok && [status.value.online, status.value.position]).toEqual([true, 'up']);
+    expect(await statusOf(device)).toMatchObject({ online: true, position: 'up' });
     expect(woken).toEqual([device.deviceId]);
   });
 });

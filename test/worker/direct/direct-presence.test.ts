@@ -16,19 +16,13 @@ import {
   subscribePacket,
   type Level,
 } from '../rig/clients/direct.ts';
-import { provisionDevice, sessionOf, replacePassword, type TestDevice } from '../rig/provision.ts';
+import { provisionDevice, sessionOf, replacePassword, type TestDevice, statusOf } from '../rig/provision.ts';
 import { listenAs } from '../rig/clients/relay.ts';
 
 const { propertyPost, status } = topicActions;
 const owner = inPerson(1);
 
 afterEach(() => vi.restoreAllMocks());
-
-async function statusOf({ deviceId }: TestDevice) {
-  const view = await sessionOf(deviceId).status(owner);
-  if (!view.ok) throw new Error(view.refusal.kind);
-  return view.value;
-}
 
 /** Newest first. */
 async function eventsOf({ deviceId }: TestDevice) {

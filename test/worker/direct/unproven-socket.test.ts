@@ -19,7 +19,7 @@ import {
   text,
   type ConnectOptions,
 } from '../rig/clients/direct.ts';
-import { provisionDevice, sessionOf, replacePassword, type TestDevice } from '../rig/provision.ts';
+import { provisionDevice, sessionOf, replacePassword, type TestDevice, statusOf } from '../rig/provision.ts';
 import { authed, authOf, comeOnline, ping, pong, subscribed } from '../rig/clients/relay.ts';
 import { openSocket } from '../rig/clients/socket.ts';
 
@@ -57,25 +57,19 @@ function countWoken() {
   return { changed: { DEVICE_SESSION }, woken: () => woken };
 }
 
-const isOnline = async ({ deviceId }: TestDevice) => {
-  const status = await sessionOf(deviceId).status(inPerson(1));
-  return status.ok && status.value.online;
-};
-
 describe('a socket whose CONNECT the Worker reads', () => {
   it('is a session at the object of its device', async () => {
     const device = await provisionDevice();
     const client = await connect(device);
-    expect(await isOnline(device)).toBe(true);
+    expect((await statusOf(device)).online).toBe(true);
     client.send(publishPacket(topicOf(device, 'thing/event/property/post'), '{"position":"up"}', { packetId: 7 }));
     const puback = await client.next();
     expect([puback.type, ...puback.body]).toEqual([4, 0, 7]);
-    const status = await sessionOf(device.deviceId).status(inPerson(1));
-    expect(status.ok && status.value.position).toBe('up');
+    expect((await statusOf(device)).position).toBe('up');
     client.send(pingreq);
     expect((await client.next()).type).toBe(13);
     client.send(disconnectPacket);
-    await vi.waitFor(async () => expect(await isOnline(device)).toBe(false));
+    await vi.waitFor(async () => expect((await statusOf(device)).online).toBe(false));
   });
 
   it('goes on after the object slept', async () => {
@@ -269,6 +263,6 @@ describe('the address without a device', () => {
     const socket = await openSocket('/mqtt', { 'CF-Connecting-IP': newAddress() });
     socket.send(connectPacket(device).slice().buffer);
     expect(await socket.end()).toEqual({ code: 1003, reason: 'MQTT is at /mqtt/{deviceId}' });
-    expect(await isOnline(device)).toBe(false);
+    expect((await statusOf(device)).online).toBe(false);
   });
 });

@@ -4,6 +4,7 @@ import { readConfig } from '../../../src/config.ts';
 import { inPerson } from '../../../src/domain/access.ts';
 import { createMessagingPassword } from '../../../src/crypto/messaging-password.ts';
 import { createId, digestOf } from '../../../src/crypto/secrets.ts';
+import { unwrap } from '../../../src/domain/refusal.ts';
 import { messagingName, type DeviceIdentity } from '../../../src/domain/topics.ts';
 import type { InboundMessage, MessageResult } from '../../../src/domain/device/messages/inbox.ts';
 
@@ -38,6 +39,9 @@ export function sessionOf(deviceId: string) {
 }
 
 type Named = { deviceId: string };
+
+/** As user 1 sees it. */
+export const statusOf = async ({ deviceId }: Named) => unwrap(await sessionOf(deviceId).status(inPerson(1)));
 
 /** Reports a session as a broker does. */
 export const reportConnected = ({ deviceId }: Named, sessionStartedAtMs = Date.now()) =>
