@@ -1,6 +1,6 @@
 // How the conformance suite talks to the service. Every answer and relay frame is checked against the served documents
 // before a test sees it. Users and devices are made through the interface, as anybody would.
-import { expect, inject } from 'vitest';
+import { expect, inject, onTestFinished } from 'vitest';
 import { activate as activateBy, addProduct, signUp as register, type Activation, type Session } from './accounts.ts';
 import { connectApi, type Api, type Credentials } from './api.ts';
 import { createSchemaCheck, type JsonSchema } from '../inputs/json-schema.ts';
@@ -97,20 +97,24 @@ export async function newDevice(session: Session): Promise<Activation> {
   return activate(await addProduct(session));
 }
 
-/** A device's MQTT client, by the way in that this run tries. */
-export function connectDevice(device: Activation): Promise<MqttTestClient> {
-  return MqttTestClient.ofDevice(mqttUrlOf(device), device);
+/** A device's MQTT client, by the way in that this run tries, until the test ends. */
+export async function connectDevice(device: Activation): Promise<MqttTestClient> {
+  const client = await MqttTestClient.ofDevice(mqttUrlOf(device), device);
+  onTestFinished(() => client.leave());
+  return client;
 }
 
 export function mqttUrlOf({ deviceId }: Pick<Activation, 'deviceId'>): string {
   return service.mqttUrl.replace('{deviceId}', deviceId);
 }
 
-/** A relay client whose every frame is checked against the served AsyncAPI document. */
-export function openRelay(headers: Record<string, string> = {}): Promise<RelayClient> {
+/** A relay client until the test ends, whose every frame is checked against the served AsyncAPI document. */
+export async function openRelay(headers: Record<string, string> = {}): Promise<RelayClient> {
   const onFrame = (frame: Frame, isBinary: boolean): void => {
     const fitting = frameSchemas.filter((schema) => checkFrame(schema, frame).length === 0);
     expect(isBinary || fitting.length === 0, JSON.stringify(frame)).toBe(false);
   };
-  return RelayClient.open(service.url, { socket: { headers }, onFrame });
+  const relay = await RelayClient.open(service.url, { socket: { headers }, onFrame });
+  onTestFinished(() => relay.close());
+  return relay;
 }

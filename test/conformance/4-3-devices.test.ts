@@ -134,7 +134,7 @@ describe.each(schemes)('POST /devices/:deviceId/control with $scheme', ({ api, h
 
   beforeAll(async () => {
     device = await newDevice(owner);
-    client = await connectDevice(device);
+    client = await MqttTestClient.ofDevice(mqttUrlOf(device), device);
     await client.client.subscribeAsync(device.topics.propertySet, { qos: 1 });
   });
 

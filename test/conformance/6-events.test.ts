@@ -1,37 +1,17 @@
 // Contract section 6: topics and message bodies, with a real device by each way in.
 // Also field notes 36 to 49 where a device can show them.
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { addProduct, type Activation } from '../../rig/clients/accounts.ts';
-import {
-  activate,
-  connectDevice as openDevice,
-  newDevice,
-  openRelay,
-  signUp,
-} from '../../rig/clients/conformance-client.ts';
+import { activate, connectDevice, newDevice, openRelay, signUp } from '../../rig/clients/conformance-client.ts';
 import type { RelayClient } from '../../rig/clients/relay-client.ts';
 import { MqttTestClient } from '../../rig/clients/mqtt-client.ts';
 import { dataOf } from '../../rig/clients/api.ts';
 
 const owner = await signUp();
-const clients: MqttTestClient[] = [];
-const relays: RelayClient[] = [];
-
-afterEach(async () => {
-  for (const client of clients.splice(0)) await client.leave();
-  for (const relay of relays.splice(0)) relay.close();
-});
-
-async function connectDevice(device: Activation): Promise<MqttTestClient> {
-  const client = await openDevice(device);
-  clients.push(client);
-  return client;
-}
 
 /** Everything that is said on a device's topics. */
 async function watch({ mqtt, topics }: Activation): Promise<RelayClient> {
   const relay = await openRelay();
-  relays.push(relay);
   await relay.ask({ action: 'auth', username: mqtt.username, password: mqtt.password });
   await relay.ask({ action: 'subscribe', topic: topics.status.replace(/status$/, '#') });
   return relay;

@@ -1,41 +1,14 @@
 // Contract section 6, the WebSocket relay: replies, rights, limits and what is pushed. Every frame is held against the
 // served AsyncAPI document.
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import type { Activation } from '../../rig/clients/accounts.ts';
-import {
-  ask,
-  bearer,
-  connectDevice as openDevice,
-  newDevice,
-  openRelay,
-  signUp,
-} from '../../rig/clients/conformance-client.ts';
-import type { Frame, RelayClient } from '../../rig/clients/relay-client.ts';
-import { MqttTestClient } from '../../rig/clients/mqtt-client.ts';
+import { ask, bearer, connectDevice, newDevice, openRelay, signUp } from '../../rig/clients/conformance-client.ts';
+import type { Frame } from '../../rig/clients/relay-client.ts';
 import { dataOf } from '../../rig/clients/api.ts';
 
 const owner = await signUp();
 const device = await newDevice(owner);
 const other = await newDevice(owner);
-const relays: RelayClient[] = [];
-const clients: MqttTestClient[] = [];
-
-afterEach(async () => {
-  for (const relay of relays.splice(0)) relay.close();
-  for (const client of clients.splice(0)) await client.leave();
-});
-
-async function open(headers?: Record<string, string>): Promise<RelayClient> {
-  const relay = await openRelay(headers);
-  relays.push(relay);
-  return relay;
-}
-
-async function connectDevice(activation: Activation): Promise<MqttTestClient> {
-  const client = await openDevice(activation);
-  clients.push(client);
-  return client;
-}
 
 const authOf = ({ mqtt: { username, password } }: Activation): Frame => ({ action: 'auth', username, password });
 const subscribe = (topic: string): Frame => ({ action: 'subscribe', topic });
@@ -44,7 +17,7 @@ const refusal = (action: string, code: number, message: string) => ({ action, co
 
 describe('auth and subscribe', () => {
   it('are replied to, in their order, also without waiting', async () => {
-    const relay = await open();
+    const relay = await openRelay();
     relay.send(authOf(device));
     relay.send(subscribe(device.topics.status));
     expect(await relay.nextReply()).toEqual({ action: 'auth', code: 200, message: 'success' });
@@ -53,7 +26,7 @@ describe('auth and subscribe', () => {
   });
 
   it('refuse wrong credentials with 401, and the third time close with 1008', async () => {
-    const relay = await open();
+    const relay = await openRelay();
     const { username } = device.mqtt;
     const wrong = { action: 'auth', username, password: 'tk_wrong' };
     expect(await relay.ask(wrong)).toEqual(refusal('auth', 401, 'invalid_password'));
@@ -63,12 +36,12 @@ describe('auth and subscribe', () => {
   });
 
   it('want the auth first', async () => {
-    const relay = await open();
+    const relay = await openRelay();
     expect(await relay.ask(subscribe(device.topics.status))).toMatchObject({ action: 'subscribe', code: 401 });
   });
 
   it("refuse other devices' topics and filters that leave the device", async () => {
-    const relay = await open();
+    const relay = await openRelay();
     await relay.ask(authOf(device));
     const [, , productKey = '', deviceId = ''] = device.topics.status.split('/');
     const foreign = [
@@ -91,17 +64,17 @@ describe('auth and subscribe', () => {
   });
 
   it("let a signed-in user follow every device that is theirs on one socket, and nobody else's", async () => {
-    const relay = await open();
+    const relay = await openRelay();
     expect(await relay.ask({ action: 'auth', token: owner.token })).toMatchObject({ action: 'auth', code: 200 });
     for (const own of [device, other]) expect(await relay.ask(subscribe(everything(own)))).toMatchObject({ code: 200 });
-    const stranger = await open();
+    const stranger = await openRelay();
     await stranger.ask({ action: 'auth', token: (await signUp()).token });
     expect(await stranger.ask(subscribe(everything(device)))).toMatchObject({ code: 403, message: 'forbidden' });
     expect(await stranger.ask({ action: 'auth', token: 'x.y.z' })).toEqual(refusal('auth', 401, 'unauthorized'));
   });
 
   it('take at most twenty subscriptions on a socket with device credentials', async () => {
-    const relay = await open();
+    const relay = await openRelay();
     await relay.ask(authOf(device));
     const topicOf = (index: number) => `${everything(device).slice(0, -1)}thing/${index}`;
     for (let index = 0; index < 20; index += 1) {
@@ -115,7 +88,7 @@ describe('auth and subscribe', () => {
 
 describe('pushes', () => {
   it('are topic and payload, once however many filters match, and end with unsubscribe', async () => {
-    const relay = await open();
+    const relay = await openRelay();
     await relay.ask(authOf(device));
     const { propertyPost } = device.topics;
     for (const topic of [propertyPost, everything(device)]) await relay.ask(subscribe(topic));
@@ -135,7 +108,7 @@ describe('pushes', () => {
   });
 
   it('hold text where the payload is no JSON', async () => {
-    const relay = await open();
+    const relay = await openRelay();
     await relay.ask(authOf(other));
     await relay.ask(subscribe(other.topics.propertyPost));
     const client = await connectDevice(other);
@@ -144,7 +117,7 @@ describe('pushes', () => {
   });
 
   it('carry commands too', async () => {
-    const relay = await open();
+    const relay = await openRelay();
     await relay.ask({ action: 'auth', token: owner.token });
     await relay.ask(subscribe(device.topics.propertySet));
     const command = { headers: bearer(owner.token), body: { action: 'trigger' } };
@@ -162,7 +135,7 @@ describe('a relay session', () => {
     const client = await connectDevice(own);
     const status = () => dataOf(owner.api.devices[':deviceId'].status.$get({ param: { deviceId: own.deviceId } }));
     await vi.waitFor(async () => expect(await status()).toMatchObject({ online: true }));
-    const relay = await open();
+    const relay = await openRelay();
     await relay.ask(authOf(own));
     await relay.ask(subscribe(everything(own)));
     relay.close();
@@ -172,12 +145,12 @@ describe('a relay session', () => {
   });
 
   it('needs no sub-protocol and no particular origin', async () => {
-    const relay = await open({ Origin: 'https://elsewhere.example' });
+    const relay = await openRelay({ Origin: 'https://elsewhere.example' });
     expect(await relay.ask({ action: 'ping' })).toEqual({ action: 'pong' });
   });
 
   it('answers what cannot be read, and stays', async () => {
-    const relay = await open();
+    const relay = await openRelay();
     for (const frame of ['', 'hello', '[]', 'null', '{}', '{"action":7}', Buffer.from([1, 2, 3])]) {
       expect(await relay.ask(frame), String(frame)).toEqual(refusal('error', 400, 'invalid_request'));
     }
@@ -187,13 +160,13 @@ describe('a relay session', () => {
   });
 
   it('is closed with 1009 for a frame above 16 KiB', async () => {
-    const relay = await open();
+    const relay = await openRelay();
     relay.send({ action: 'subscribe', topic: 'x'.repeat(16 * 1024) });
     expect(await relay.untilClosed()).toMatchObject({ code: 1009 });
   });
 
   it('is closed with 1008 when it does not authenticate within ten seconds', async () => {
-    const relay = await open();
+    const relay = await openRelay();
     expect(await relay.untilClosed(15_000)).toMatchObject({ code: 1008 });
   });
 });

@@ -46,7 +46,6 @@ describe('a command', () => {
     const read = () =>
       dataOf(owner.api.devices[':deviceId'].commands[':commandId'].$get({ param: { ...params, commandId } }));
     await vi.waitFor(async () => expect(await read()).toMatchObject({ state: 'confirmed', replyCode: 200 }));
-    await device.leave();
   });
 
   it('that is kept reaches a device that comes back with a clean session, once it subscribed, and no later one', async () => {
@@ -64,7 +63,6 @@ describe('a command', () => {
     const again = await startDevice(activation, true);
     const receipt = await control(activation, { wait: '5' }, { action: 'toggle', position: 'down' });
     expect(commandsHeard(again), 'nothing but what was asked since').toEqual([receipt.commandId]);
-    await again.leave();
   });
 
   it('without a ttl to an absent device is not queued: it never switches anything after a reconnect', async () => {
@@ -74,7 +72,6 @@ describe('a command', () => {
     const receipt = await control(activation, { wait: '5' });
     expect(missed.deviceOnline).toBe(false);
     expect(commandsHeard(device)).toEqual([receipt.commandId]);
-    await device.leave();
   });
 
   it('that nobody answers says so when the time is up', async () => {
@@ -83,7 +80,6 @@ describe('a command', () => {
     const receipt = await control(activation, { wait: '1' });
     expect(receipt).toMatchObject({ state: 'sent' });
     expect(receipt.elapsedMs).toBeGreaterThanOrEqual(1_000);
-    await device.leave();
   });
 });
 
@@ -100,6 +96,5 @@ describe('new credentials', () => {
     const again = await startDevice({ ...activation, mqtt }, true);
     const receipt = await control(activation, { wait: '5' });
     expect(receipt.state).toMatch(/acknowledged|confirmed/);
-    await again.leave();
   });
 });
