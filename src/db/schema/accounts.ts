@@ -42,34 +42,22 @@ export const serviceSettings = sqliteTable('service_settings', {
   value: text('value').notNull(),
 });
 
-export const passwordResets = sqliteTable(
-  'password_resets',
-  {
-    hash: text('hash').primaryKey(),
-    userId: userReference('user_id'),
-    createdAt: integer('created_at').notNull(),
-    expiresAt: integer('expires_at').notNull(),
-  },
-  (table) => [
-    index('password_resets_user').on(table.userId, table.createdAt),
-    index('password_resets_expiry').on(table.expiresAt),
-  ],
-);
+const mailedTokens = (name: string) =>
+  sqliteTable(
+    name,
+    {
+      hash: text('hash').primaryKey(),
+      userId: userReference('user_id'),
+      createdAt: integer('created_at').notNull(),
+      expiresAt: integer('expires_at').notNull(),
+    },
+    (table) => [index(`${name}_user`).on(table.userId, table.createdAt), index(`${name}_expiry`).on(table.expiresAt)],
+  );
+
+export const passwordResets = mailedTokens('password_resets');
 
 /** Links that were mailed to prove an e-mail address. */
-export const emailVerifications = sqliteTable(
-  'email_verifications',
-  {
-    hash: text('hash').primaryKey(),
-    userId: userReference('user_id'),
-    createdAt: integer('created_at').notNull(),
-    expiresAt: integer('expires_at').notNull(),
-  },
-  (table) => [
-    index('email_verifications_user').on(table.userId, table.createdAt),
-    index('email_verifications_expiry').on(table.expiresAt),
-  ],
-);
+export const emailVerifications = mailedTokens('email_verifications');
 
 /** Senders whose invitations and offers a user does not want. */
 export const blockedSenders = sqliteTable(

@@ -89,16 +89,20 @@ export const deviceMembers = sqliteTable(
   ],
 );
 
+const statusCounts = () => ({
+  devices: integer('devices').notNull().default(0),
+  inactive: integer('inactive').notNull().default(0),
+  online: integer('online').notNull().default(0),
+  disabled: integer('disabled').notNull().default(0),
+});
+
 export const memberCounts = sqliteTable(
   'member_counts',
   {
     userId: integer('user_id').notNull(),
     role: text('role', { enum: memberRoles }).notNull(),
     productId: integer('product_id').notNull(),
-    devices: integer('devices').notNull().default(0),
-    inactive: integer('inactive').notNull().default(0),
-    online: integer('online').notNull().default(0),
-    disabled: integer('disabled').notNull().default(0),
+    ...statusCounts(),
   },
   (table) => [primaryKey({ columns: [table.userId, table.role, table.productId] })],
 );
@@ -148,10 +152,7 @@ export const deviceCounts = sqliteTable(
   {
     productId: integer('product_id').notNull(),
     ownerId: integer('owner_id').notNull(),
-    devices: integer('devices').notNull().default(0),
-    inactive: integer('inactive').notNull().default(0),
-    online: integer('online').notNull().default(0),
-    disabled: integer('disabled').notNull().default(0),
+    ...statusCounts(),
   },
   (table) => [
     primaryKey({ columns: [table.productId, table.ownerId] }),
