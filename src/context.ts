@@ -1,6 +1,8 @@
-// What a use case is given beside its input. Services read no request and no global.
+// What a use case is given beside its input, and work that outlives its request. Services read no request and no global.
 import type { Config } from './config.ts';
 import { openDatabase, type Database } from './db/client.ts';
+import { waitUntil } from 'cloudflare:workers';
+import { describeError, log } from './log.ts';
 
 export type ServiceContext = {
   env: Env;
@@ -21,4 +23,19 @@ export function createContext(env: Env, config: Config, clientAddress?: string):
     replica: () => openDatabase(env.DB, 'first-unconstrained'),
     clientAddress,
   };
+}
+
+/** The request does not wait for this work. A failure is logged under `name`. */
+export function runInBackground(name: string, work: Promise<unknown>): void {
+  waitUntil(
+    work.catch((error: unknown) => {
+      log('error', 'background work failed', { name, ...describeError(error) });
+    }),
+  );
+}
+
+/** The request waits for this work, which goes on if the client leaves: other requests may wait for it. */
+export function finishInBackground<T>(work: Promise<T>): Promise<T> {
+  waitUntil(Promise.allSettled([work]));
+  return work;
 }

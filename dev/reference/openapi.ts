@@ -1,7 +1,7 @@
 // The OpenAPI document, made from the routes when the Worker is built (dev/build/reference.js). Adds what the routes do not
 // say: titles, schemes and names. No part of the Worker.
 import type { OpenAPIHono } from '@hono/zod-openapi';
-import type { AppEnv } from '../../src/http/app-env.ts';
+import type { AppEnv } from '../../src/http/router.ts';
 
 const info = {
   contact: { name: 'The operator of this service' },

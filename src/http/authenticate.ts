@@ -10,7 +10,7 @@ import { readRevokedUsers } from '../objects/calls/revoked-users.ts';
 import { authenticateKey } from '../services/accounts/api-keys.ts';
 import { requireOpenSession } from '../services/accounts/sessions.ts';
 import { holdToShield, holdToUserRate } from '../pacing/rate-limits.ts';
-import type { AppEnv, Caller, UserCaller } from './app-env.ts';
+import type { AppEnv, Caller, UserCaller } from './router.ts';
 import { readClientAddress } from './client-address.ts';
 
 type Asking = Pick<Context<AppEnv>, 'req' | 'env' | 'var'>;

@@ -7,7 +7,7 @@ import { networkOf } from '../domain/client-network.ts';
 import { credentialRefused, RefusedError } from '../domain/refusal.ts';
 import { holdToShield, type FloodShield } from '../pacing/rate-limits.ts';
 import { deviceAddressHeader } from '../protocol/gateway.ts';
-import type { AppEnv } from './app-env.ts';
+import type { AppEnv } from './router.ts';
 import { readBearerSecret } from './secret-header.ts';
 
 /** The caller's IPv4 address, or its IPv6 /64, which usually belongs to one client. */

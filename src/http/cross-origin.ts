@@ -3,7 +3,7 @@
 import { cors } from 'hono/cors';
 import { createMiddleware } from 'hono/factory';
 import { RefusedError } from '../domain/refusal.ts';
-import type { AppEnv } from './app-env.ts';
+import type { AppEnv } from './router.ts';
 
 const options = {
   allowMethods: ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'],

@@ -7,7 +7,7 @@ import type { JSONParsed } from 'hono/utils/types';
 import { RefusedError, wireErrorOf, type Refusal } from '../domain/refusal.ts';
 import { describeError, log } from '../log.ts';
 import { statusByError, type ErrorMessage } from '../protocol/error-status.ts';
-import type { AppEnv } from './app-env.ts';
+import type { AppEnv } from './router.ts';
 import { noteRefusal } from './request-log.ts';
 
 const maxMessageBytes = 200;

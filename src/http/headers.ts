@@ -2,7 +2,7 @@
 // answer is set in cross-origin.ts.
 import type { MiddlewareHandler } from 'hono';
 import { createMiddleware } from 'hono/factory';
-import type { AppEnv } from './app-env.ts';
+import type { AppEnv } from './router.ts';
 
 const commonHeaders = {
   'Cross-Origin-Resource-Policy': 'same-origin',

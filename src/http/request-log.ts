@@ -6,7 +6,7 @@ import { matchedRoutes, routePath } from 'hono/route';
 import type { Refusal } from '../domain/refusal.ts';
 import { log } from '../log.ts';
 import { uplinkPath } from '../protocol/bridge.ts';
-import type { AppEnv } from './app-env.ts';
+import type { AppEnv } from './router.ts';
 
 export const logRequest = createMiddleware<AppEnv>(async (c, next) => {
   const startedAtMs = Date.now();

@@ -1,12 +1,31 @@
-// One way to make a router, and one reading of invalid input: routes of the reference answer it alike, the others
-// choose their answer.
-import { createRoute, OpenAPIHono, type RouteConfig } from '@hono/zod-openapi';
+// How routes are made: the router and what a handler finds in its context, the declaration of a route, and one reading of what
+// comes in. Bodies are text of limited size, however they are transferred, and JSON whatever their content type says. Routes of
+// the reference answer invalid input alike, the others choose their answer.
+import { createRoute, OpenAPIHono, type RouteConfig, type z } from '@hono/zod-openapi';
 import { zValidator } from '@hono/zod-validator';
 import type { Context, MiddlewareHandler } from 'hono';
 import { createMiddleware } from 'hono/factory';
-import type { z } from 'zod';
-import { RefusedError, type Refusal } from '../domain/refusal.ts';
-import type { AppEnv } from './app-env.ts';
+import { RefusedError, type Refusal, type Limit } from '../domain/refusal.ts';
+import { runInBackground, type ServiceContext } from '../context.ts';
+import type { Actor } from '../domain/access.ts';
+
+/** Who asks. An API key acts for its user, except if a route wants the user in person. */
+export type UserCaller = Actor & { kind: 'user'; sessionId: string };
+export type Caller = UserCaller | (Actor & { kind: 'api-key' });
+
+export type AppEnv = {
+  Bindings: Env;
+  Variables: {
+    context: ServiceContext;
+    requestId: string;
+    caller: Caller;
+    /** Why the request was refused, for its log line (request-log.ts). */
+    refusal: Refusal | undefined;
+    /** The address of a device behind a gateway (client-address.ts). */
+    deviceAddress: string | undefined;
+    isCsv: boolean | undefined;
+  };
+};
 
 /** Base addresses entered with a trailing slash double it (field note 14): served like the normal path. */
 const getPath = ({ url }: Request): string => new URL(url).pathname.replace(/\/{2,}/g, '/');
@@ -57,3 +76,78 @@ export const requireUpgrade = createMiddleware<AppEnv>(async (c, next) => {
   }
   await next();
 });
+
+/** A batch of the bridge and a hook have to come in this time, too. */
+const bodySeconds = 10;
+
+/** @throws RefusedError limit_reached for a larger body, before it is read to its end */
+export function readBody(limit: Limit) {
+  return createMiddleware<AppEnv>(async (c, next) => {
+    // No route reads a body here, and a Request of these methods cannot carry one.
+    if (c.req.method === 'GET' || c.req.method === 'HEAD') return next();
+    const text = await readText(c.req.raw, limit.max);
+    if (text === undefined) throw new RefusedError({ kind: 'limit_reached', limit });
+    replaceBody(c, text);
+    await next();
+  });
+}
+
+/**
+ * Makes `text` the JSON body of the request: `curl -d` and small HTTP stacks send another content type, or none. A JSON
+ * content type without a body is no body, not a malformed one (field note 19).
+ */
+export function replaceBody(c: Context, text: string, method = c.req.method): void {
+  const headers = new Headers(c.req.raw.headers);
+  if (text === '') headers.delete('Content-Type');
+  else headers.set('Content-Type', 'application/json');
+  c.req.raw = new Request(c.req.raw.url, { method, headers, ...(text === '' ? {} : { body: text }) });
+}
+
+/**
+ * The body as text; undefined where it is larger, which is noticed before it was read to its end.
+ * @throws RefusedError where it does not come whole, or not in time
+ */
+export async function readText(request: Request, maxBytes: number): Promise<string | undefined> {
+  const declaredBytes = Number(request.headers.get('Content-Length') ?? Number.NaN);
+  if (declaredBytes > maxBytes) return undefined;
+  if (request.body === null) return '';
+  const reader = (request.body as ReadableStream<Uint8Array>).getReader();
+  const { promise: late, resolve } = Promise.withResolvers<'late'>();
+  const timer = setTimeout(() => resolve('late'), bodySeconds * 1000);
+  const decoder = new TextDecoder();
+  let text = '';
+  let size = 0;
+  let isLeft = true;
+  // The stream fails with whatever the transport says of a client that leaves or sends malformed chunks.
+  let cause = `not within ${bodySeconds} s`;
+  try {
+    for (;;) {
+      const read = await Promise.race([reader.read(), late]);
+      if (read === 'late') break;
+      isLeft = !read.done;
+      if (read.done) return text + decoder.decode();
+      size += read.value.byteLength;
+      if (size > maxBytes) return undefined;
+      text += decoder.decode(read.value, { stream: true });
+      // Waiting for the end as well would be another turn.
+      if (size === declaredBytes) {
+        isLeft = false;
+        return text + decoder.decode();
+      }
+    }
+  } catch (error) {
+    isLeft = false;
+    cause = String(error);
+  } finally {
+    clearTimeout(timer);
+    if (isLeft) runInBackground('leave a request body', reader.cancel());
+  }
+  throw new RefusedError({ kind: 'body_not_received', cause });
+}
+
+type BodyOptions = { isRequired?: boolean; examples?: Record<string, { value: unknown }> };
+
+/** The body of a route, for `createRoute`; without `isRequired` an absent one reads like `{}`. */
+export function jsonBody<T extends z.ZodType>(schema: T, { isRequired = true, examples }: BodyOptions = {}) {
+  return { required: isRequired, content: { 'application/json': { schema, ...(examples && { examples }) } } };
+}

@@ -6,7 +6,7 @@ import { createMiddleware } from 'hono/factory';
 import { tryDecodeURIComponent } from 'hono/utils/url';
 import { isOneOf } from '../crypto/secrets.ts';
 import { credentialRefused, RefusedError } from '../domain/refusal.ts';
-import type { AppEnv } from './app-env.ts';
+import type { AppEnv } from './router.ts';
 
 export function readBearerSecret(c: Context<AppEnv>): string | undefined {
   return /^Bearer +(\S+)$/i.exec(c.req.header('Authorization') ?? '')?.[1];

@@ -4,7 +4,7 @@ import { createMiddleware } from 'hono/factory';
 import { readConfig, SettingsError } from '../config.ts';
 import { createContext } from '../context.ts';
 import { log } from '../log.ts';
-import type { AppEnv } from './app-env.ts';
+import type { AppEnv } from './router.ts';
 import { readClientAddress } from './client-address.ts';
 
 const message = 'not configured: run `npm run dev` once on a laptop, `npm run deploy:dry` before a deployment';

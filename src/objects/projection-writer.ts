@@ -4,7 +4,7 @@ import { DurableObject } from 'cloudflare:workers';
 import { readConfig } from '../config.ts';
 import { openDatabase } from '../db/client.ts';
 import { writeProjections } from '../db/devices/devices.ts';
-import type { Projection } from '../domain/device/core/effects.ts';
+import type { Projection } from '../domain/device/core/events.ts';
 import type { ProjectionOutcome } from '../domain/device/presence/projection.ts';
 import { describeError, log } from '../log.ts';
 

@@ -1,6 +1,6 @@
 // Hashes one password at a time. A hash takes 100 ms in which nothing else runs in the isolate, so that each is followed by
 // a rest for other requests. The queue is short: a flood of logins is refused, not stored. Memory only, by isolate.
-import { finishInBackground, runInBackground } from '../background.ts';
+import { finishInBackground, runInBackground } from '../context.ts';
 import type { Config } from '../config.ts';
 import { rememberNewest } from '../domain/newest.ts';
 import { RefusedError } from '../domain/refusal.ts';

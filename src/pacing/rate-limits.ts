@@ -1,8 +1,7 @@
 // How fast somebody may ask: the limiters of wrangler.toml, approximate and per location, and a bucket for each user in
 // the memory of an isolate. Counts nothing exactly: login attempts are counted in login-attempts.ts.
-import { finishInBackground } from '../background.ts';
+import { finishInBackground, type ServiceContext } from '../context.ts';
 import type { Config } from '../config.ts';
-import type { ServiceContext } from '../context.ts';
 import { RefusedError } from '../domain/refusal.ts';
 import { Buckets } from '../domain/token-bucket.ts';
 import { describeError, log } from '../log.ts';

@@ -3,10 +3,9 @@
 import { z } from '@hono/zod-openapi';
 import type { Context, TypedResponse } from 'hono';
 import type { JSONValue } from 'hono/utils/types';
-import type { AppEnv } from '../http/app-env.ts';
+import { type AppEnv, createRouter, routesAbout } from '../http/router.ts';
 import { limitRate } from '../http/client-address.ts';
 import { errorAnswers } from '../http/envelope.ts';
-import { createRouter, routesAbout } from '../http/router.ts';
 
 const route = routesAbout('Reference');
 

@@ -1,8 +1,7 @@
 // Queries on API keys, of whose values only the digests are stored.
 import { and, eq, getTableColumns, isNull, lt, or, sql, type SQL, type SQLWrapper } from 'drizzle-orm';
 import type { PageRequest } from '../../domain/pagination.ts';
-import { runTogether, type Database } from '../client.ts';
-import { insertSelect } from '../insert.ts';
+import { runTogether, type Database, insertSelect } from '../client.ts';
 import { lengthOf, readPageByIndex } from '../pages.ts';
 import { apiKeys, users } from '../schema/accounts.ts';
 import { claimTokens, deviceInvitations } from '../schema/devices.ts';

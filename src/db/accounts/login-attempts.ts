@@ -2,9 +2,8 @@
 // follows from its count is decided in services/accounts/login-attempts.ts and domain/login-throttle.ts.
 import { and, eq, gt, inArray, sql } from 'drizzle-orm';
 import type { FailureCount, ThrottleKeyName } from '../../domain/login-throttle.ts';
-import { runTogether, type Database } from '../client.ts';
+import { runTogether, type Database, insertSelect } from '../client.ts';
 import { purge } from '../expired-rows.ts';
-import { insertSelect } from '../insert.ts';
 import { loginAttempts, loginDevices } from '../schema/accounts.ts';
 
 const emptyCount: FailureCount = { failures: 0, lastFailedAtMs: 0 };

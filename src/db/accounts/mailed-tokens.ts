@@ -1,8 +1,7 @@
 // Queries on tokens that users get by mail or from the operator, of which only digests are stored. What a password reset ends is
 // in refresh-tokens.ts.
 import { and, eq, gt, sql } from 'drizzle-orm';
-import { runTogether, type Database } from '../client.ts';
-import { insertSelect } from '../insert.ts';
+import { runTogether, type Database, insertSelect } from '../client.ts';
 import { emailVerifications, passwordResets, users } from '../schema/accounts.ts';
 
 type MailedToken = typeof passwordResets.$inferSelect;

@@ -3,9 +3,8 @@
 import { and, desc, eq, gt, isNull, sql, type SQL } from 'drizzle-orm';
 import type { PageRequest } from '../../domain/pagination.ts';
 import type { Rotation } from '../../domain/token-rotation.ts';
-import { runTogether, type Database } from '../client.ts';
+import { runTogether, type Database, insertSelect } from '../client.ts';
 import { purge } from '../expired-rows.ts';
-import { insertSelect } from '../insert.ts';
 import { countOf, readPage } from '../pages.ts';
 import { endKeys } from './api-keys.ts';
 import { loginDevices, passwordResets, refreshTokens, users } from '../schema/accounts.ts';

@@ -2,8 +2,7 @@
 import { desc, eq, sql } from 'drizzle-orm';
 import type { PageRequest } from '../../domain/pagination.ts';
 import { hourMs } from '../../domain/time.ts';
-import { runTogether, type Database } from '../client.ts';
-import { insertSelect } from '../insert.ts';
+import { runTogether, type Database, insertSelect } from '../client.ts';
 import { countOf, readPage } from '../pages.ts';
 import { securityEvents } from '../schema/accounts.ts';
 

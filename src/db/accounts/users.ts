@@ -1,7 +1,6 @@
 // Queries on users. Names are compared by their folded form (domain/names.ts).
 import { eq, or, sql } from 'drizzle-orm';
-import type { Database } from '../client.ts';
-import { insertSelect } from '../insert.ts';
+import { type Database, insertSelect } from '../client.ts';
 import { users } from '../schema/accounts.ts';
 
 export type UserRow = typeof users.$inferSelect;

@@ -1,7 +1,6 @@
 // Queries on claim tokens. Only their digests are stored.
 import { and, count, eq, gt, isNull, or, sql } from 'drizzle-orm';
-import type { Database } from '../client.ts';
-import { insertSelect } from '../insert.ts';
+import { type Database, insertSelect } from '../client.ts';
 import { claimTokens } from '../schema/devices.ts';
 import { hasLivingKey } from '../accounts/api-keys.ts';
 import { limitOf, type UserLimits } from '../accounts/user-limits.ts';

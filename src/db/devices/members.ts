@@ -3,8 +3,7 @@
 import { and, asc, eq, gt, not, sql } from 'drizzle-orm';
 import type { MemberRole } from '../../domain/access.ts';
 import type { PageRequest } from '../../domain/pagination.ts';
-import { runTogether, type Database } from '../client.ts';
-import { insertSelect, takeExcluded } from '../insert.ts';
+import { runTogether, type Database, insertSelect, takeExcluded } from '../client.ts';
 import { countOf, lengthOf, readOpenPage, readPage } from '../pages.ts';
 import { users } from '../schema/accounts.ts';
 import type { UserRow } from '../accounts/users.ts';

@@ -1,8 +1,7 @@
 // Queries on offers of devices to other users. Whether an offer may still be accepted, the device's session decides.
 import { and, count, eq, gt, ne, sql } from 'drizzle-orm';
 import type { PageRequest } from '../../domain/pagination.ts';
-import type { Database } from '../client.ts';
-import { insertSelect, takeExcluded } from '../insert.ts';
+import { type Database, insertSelect, takeExcluded } from '../client.ts';
 import { lengthOf, readOpenPage } from '../pages.ts';
 import { users } from '../schema/accounts.ts';
 import { hasBlocked } from '../accounts/blocked-senders.ts';

@@ -2,8 +2,7 @@
 // reserved for its owner; only `insertProduct` reads such rows.
 import { and, asc, eq, isNull, notExists, sql, type SQL } from 'drizzle-orm';
 import type { PageRequest } from '../../domain/pagination.ts';
-import { runTogether, type Database } from '../client.ts';
-import { insertSelect, takeExcluded } from '../insert.ts';
+import { runTogether, type Database, insertSelect, takeExcluded } from '../client.ts';
 import { countOf, readPageByIndex } from '../pages.ts';
 import { users } from '../schema/accounts.ts';
 import { deviceCounts, devices } from '../schema/devices.ts';

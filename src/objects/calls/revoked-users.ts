@@ -1,6 +1,6 @@
 // Which users were disabled or deleted while their access tokens may still live. Each isolate remembers one list, which requests
 // renew at most once a second. It decides nothing about API keys and sessions: their rows are read.
-import { finishInBackground, runInBackground } from '../../background.ts';
+import { finishInBackground, runInBackground } from '../../context.ts';
 import { readConfig } from '../../config.ts';
 import { listUsersDisabledSince } from '../../db/accounts/users.ts';
 import { openDatabase } from '../../db/client.ts';

@@ -1,8 +1,7 @@
 // API keys (contract 4.1), managed with a bearer token only: parse, one service call, answer.
 import { confirmedFor, inPersonFor } from '../../http/authenticate.ts';
 import { answer, callerErrors, confirmedErrors, responsesOf, signedInErrors } from '../../http/envelope.ts';
-import { jsonBody } from '../../http/request-body.ts';
-import { createRouter, routesAbout } from '../../http/router.ts';
+import { jsonBody, createRouter, routesAbout } from '../../http/router.ts';
 import { pageQuerySchema } from '../../protocol/http/devices.ts';
 import * as schemas from '../../protocol/http/api-keys.ts';
 import { createApiKey, pageApiKeys, removeApiKey } from '../../services/accounts/api-keys.ts';

@@ -2,8 +2,7 @@
 import { inPersonFor, readBearer, signedInFor } from '../../http/authenticate.ts';
 import { limitRate, readClient, readClientAddress } from '../../http/client-address.ts';
 import { answer, responsesOf, signedInErrors } from '../../http/envelope.ts';
-import { jsonBody } from '../../http/request-body.ts';
-import { createRouter, routesAbout } from '../../http/router.ts';
+import { jsonBody, createRouter, routesAbout } from '../../http/router.ts';
 import { pageQuerySchema } from '../../protocol/http/devices.ts';
 import * as schemas from '../../protocol/http/users.ts';
 import {

@@ -2,9 +2,7 @@
 // a vendor, each in its own file of broker-hooks/; the policy is services/broker/messaging-auth.ts.
 import { createMiddleware } from 'hono/factory';
 import { parseJson } from '../../domain/json.ts';
-import type { AppEnv } from '../../http/app-env.ts';
-import { readText, replaceBody } from '../../http/request-body.ts';
-import { createRouter } from '../../http/router.ts';
+import { type AppEnv, readText, replaceBody, createRouter } from '../../http/router.ts';
 import { requireSecret } from '../../http/secret-header.ts';
 import { emqxHookRoutes } from './emqx.ts';
 import { mosquittoGoAuthHookRoutes } from './mosquitto-go-auth.ts';

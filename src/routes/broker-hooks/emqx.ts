@@ -3,9 +3,8 @@
 // 200 that says deny. Checked against EMQX's source, 5.4.1, 5.7.2 and 5.8.9; never run.
 import type { Context } from 'hono';
 import { RefusedError, wireErrorOf, type Refusal } from '../../domain/refusal.ts';
-import type { AppEnv } from '../../http/app-env.ts';
+import { type AppEnv, createRouter, validJson } from '../../http/router.ts';
 import { noteRefusal } from '../../http/request-log.ts';
-import { createRouter, validJson } from '../../http/router.ts';
 import { describeError, log } from '../../log.ts';
 import { emqxAuthzSchema, emqxConnectSchema, emqxEventSchema } from '../../protocol/hooks.ts';
 import { aclOf } from '../../services/broker/provisioner-emqx.ts';

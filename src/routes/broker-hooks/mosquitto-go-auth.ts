@@ -3,9 +3,8 @@
 // source, 3.0.0; never run.
 import type { Context } from 'hono';
 import { wireErrorOf, type Refusal } from '../../domain/refusal.ts';
-import type { AppEnv } from '../../http/app-env.ts';
+import { type AppEnv, createRouter, validJson } from '../../http/router.ts';
 import { noteRefusal } from '../../http/request-log.ts';
-import { createRouter, validJson } from '../../http/router.ts';
 import { goAuthAclSchema, goAuthUserSchema } from '../../protocol/hooks.ts';
 import { decideConnect, refuseTopic } from '../../services/broker/messaging-auth.ts';
 

@@ -3,9 +3,8 @@
 import type { Context } from 'hono';
 import type { z } from 'zod';
 import type { Refusal } from '../../domain/refusal.ts';
-import type { AppEnv } from '../../http/app-env.ts';
+import { type AppEnv, createRouter, validJson } from '../../http/router.ts';
 import { noteRefusal } from '../../http/request-log.ts';
-import { createRouter, validJson } from '../../http/router.ts';
 import * as schemas from '../../protocol/hooks.ts';
 import { decideConnect, refuseTopic, reportConnection } from '../../services/broker/messaging-auth.ts';
 

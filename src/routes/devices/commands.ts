@@ -2,8 +2,7 @@
 import { signedInFor } from '../../http/authenticate.ts';
 import { answer, deviceErrors, responsesOf } from '../../http/envelope.ts';
 import { limitRate } from '../../http/client-address.ts';
-import { jsonBody } from '../../http/request-body.ts';
-import { createRouter, routesAbout } from '../../http/router.ts';
+import { jsonBody, createRouter, routesAbout } from '../../http/router.ts';
 import * as schemas from '../../protocol/http/commands.ts';
 import { deviceIdParamSchema, pageQuerySchema } from '../../protocol/http/devices.ts';
 import { cancelCommand, controlDevice, pageCommands, readCommand } from '../../services/devices/control.ts';

@@ -2,8 +2,7 @@
 import { signedInFor } from '../../http/authenticate.ts';
 import { limitRate, readClientAddress } from '../../http/client-address.ts';
 import { answer, callerErrors, deviceErrors, responsesOf } from '../../http/envelope.ts';
-import { jsonBody } from '../../http/request-body.ts';
-import { createRouter, routesAbout } from '../../http/router.ts';
+import { jsonBody, createRouter, routesAbout } from '../../http/router.ts';
 import * as schemas from '../../protocol/http/devices.ts';
 import { claimParamSchema } from '../../protocol/http/ownership.ts';
 import { activateDevice } from '../../services/devices/activation.ts';

@@ -5,13 +5,11 @@ import type { Context } from 'hono';
 import { createId } from '../../crypto/secrets.ts';
 import { RefusedError, wireErrorOf, type Refusal } from '../../domain/refusal.ts';
 import { describeError, log } from '../../log.ts';
-import type { AppEnv } from '../../http/app-env.ts';
+import { type AppEnv, readText, createRouter } from '../../http/router.ts';
 import { readClientAddress } from '../../http/client-address.ts';
 import { statusByError } from '../../protocol/error-status.ts';
 import { setPageHeaders } from '../../http/headers.ts';
-import { readText } from '../../http/request-body.ts';
 import { noteRefusal } from '../../http/request-log.ts';
-import { createRouter } from '../../http/router.ts';
 import { useGuestLink, viewAsGuest } from '../../services/devices/guest-links.ts';
 import { renderLink, renderRefusal, renderUse, styleHash } from './guest-page-html.ts';
 

@@ -2,8 +2,7 @@
 import { confirmedFor, inPersonFor, signedInFor } from '../../http/authenticate.ts';
 import { readClientAddress } from '../../http/client-address.ts';
 import { answer, callerErrors, deviceErrors, responsesOf, signedInErrors } from '../../http/envelope.ts';
-import { jsonBody } from '../../http/request-body.ts';
-import { createRouter, routesAbout } from '../../http/router.ts';
+import { jsonBody, createRouter, routesAbout } from '../../http/router.ts';
 import { deviceIdParamSchema, pageQuerySchema } from '../../protocol/http/devices.ts';
 import * as schemas from '../../protocol/http/ownership.ts';
 import { describeClaimToken, requestClaimToken } from '../../services/devices/claim-tokens.ts';

@@ -2,8 +2,7 @@
 import { inPersonFor, signedInFor } from '../../http/authenticate.ts';
 import { readClientAddress } from '../../http/client-address.ts';
 import { answer, deviceErrors, responsesOf, signedInErrors } from '../../http/envelope.ts';
-import { jsonBody } from '../../http/request-body.ts';
-import { createRouter, routesAbout } from '../../http/router.ts';
+import { jsonBody, createRouter, routesAbout } from '../../http/router.ts';
 import { deviceIdParamSchema, pageQuerySchema } from '../../protocol/http/devices.ts';
 import * as schemas from '../../protocol/http/sharing.ts';
 import * as sharing from '../../services/devices/sharing.ts';

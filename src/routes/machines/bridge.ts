@@ -1,8 +1,7 @@
 // What our own machines call with the bridge secret: batches up, the WebSocket on which a bridge receives what to publish,
 // and the operator's reconciliation. Not for people.
 import { answer, answerRefusal } from '../../http/envelope.ts';
-import { readBody } from '../../http/request-body.ts';
-import { createRouter, requireUpgrade, validJson } from '../../http/router.ts';
+import { readBody, createRouter, requireUpgrade, validJson } from '../../http/router.ts';
 import { requireSecret } from '../../http/secret-header.ts';
 import { maxBatchBytes, reconcileSchema, uplinkBatchSchema } from '../../protocol/bridge.ts';
 import { devicesPerSlice } from '../../services/operations/device-slices.ts';

@@ -1,7 +1,6 @@
 // What `npm run operator` and a Prometheus call with an operator secret. Not for people, and not for applications.
 import { answer, answerRefusal } from '../../http/envelope.ts';
-import { readBody } from '../../http/request-body.ts';
-import { createRouter, validJson } from '../../http/router.ts';
+import { readBody, createRouter, validJson } from '../../http/router.ts';
 import { requireSecret } from '../../http/secret-header.ts';
 import { accountNameSchema, accountSliceSchema, signUpSchema, sliceSchema } from '../../protocol/operator.ts';
 import { renderMetrics } from '../../services/operations/metrics.ts';

@@ -1,8 +1,7 @@
 // The product catalogue (contract 4.2): parse, one service call, answer.
 import { signedInFor } from '../../http/authenticate.ts';
 import { answer, callerErrors, responsesOf } from '../../http/envelope.ts';
-import { jsonBody } from '../../http/request-body.ts';
-import { createRouter, routesAbout } from '../../http/router.ts';
+import { jsonBody, createRouter, routesAbout } from '../../http/router.ts';
 import { deleteDevicesQuerySchema, deletedDevicesSchema } from '../../protocol/http/devices.ts';
 import * as schemas from '../../protocol/http/products.ts';
 import { deleteDevicesOf } from '../../services/devices/deletion.ts';

@@ -1,10 +1,8 @@
 // Serial numbers of a product over HTTP, as JSON or CSV: parse, one service call, answer.
 import { createMiddleware } from 'hono/factory';
-import type { AppEnv } from '../../http/app-env.ts';
+import { type AppEnv, jsonBody, replaceBody, createRouter, routesAbout } from '../../http/router.ts';
 import { signedInFor } from '../../http/authenticate.ts';
 import { answer, callerErrors, responsesOf } from '../../http/envelope.ts';
-import { jsonBody, replaceBody } from '../../http/request-body.ts';
-import { createRouter, routesAbout } from '../../http/router.ts';
 import { pageQuerySchema } from '../../protocol/http/devices.ts';
 import { productKeyParamSchema } from '../../protocol/http/products.ts';
 import * as schemas from '../../protocol/http/serials.ts';

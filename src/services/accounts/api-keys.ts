@@ -1,6 +1,6 @@
 // API keys: making, listing, deleting, and finding out whose key a request carries. The value leaves this service
 // once, at creation.
-import { runInBackground } from '../../background.ts';
+import { runInBackground, type ServiceContext } from '../../context.ts';
 import { createSecret, digestOf, hasDigest } from '../../crypto/secrets.ts';
 import {
   deleteApiKey,
@@ -16,7 +16,6 @@ import type { PageRequest } from '../../domain/pagination.ts';
 import { accept, credentialRefused, refuse, limitReached, RefusedError, type Outcome } from '../../domain/refusal.ts';
 import type { ApiKeyBody } from '../../protocol/http/api-keys.ts';
 import { tellRelays } from '../../objects/calls/stubs.ts';
-import type { ServiceContext } from '../../context.ts';
 import { recordSecurityEvent } from './security-events.ts';
 import { isWithinShield } from '../../pacing/rate-limits.ts';
 import { BlockedAddresses, rememberNewest } from '../../domain/newest.ts';

@@ -1,8 +1,7 @@
 // Proof that an account reads the mailbox of its e-mail, by a link in a mail. If the service sends no mails, nobody can prove it:
 // every account counts as verified.
-import { runInBackground } from '../../background.ts';
+import { runInBackground, type ServiceContext } from '../../context.ts';
 import type { Config } from '../../config.ts';
-import type { ServiceContext } from '../../context.ts';
 import { digestOf } from '../../crypto/secrets.ts';
 import { useEmailVerification } from '../../db/accounts/mailed-tokens.ts';
 import type { UserRow } from '../../db/accounts/users.ts';

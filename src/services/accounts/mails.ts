@@ -1,10 +1,9 @@
 // Mails to users, sent over HTTP after the answer, and the tokens in them. Retries nothing.
-import { runInBackground } from '../../background.ts';
+import { runInBackground, type ServiceContext } from '../../context.ts';
 import { certifySecret, createSecret, digestOf, openCertified } from '../../crypto/secrets.ts';
 import { insertMailedToken } from '../../db/accounts/mailed-tokens.ts';
 import type { UserRow } from '../../db/accounts/users.ts';
 import type { Config } from '../../config.ts';
-import type { ServiceContext } from '../../context.ts';
 import { hourMs, toIso } from '../../domain/time.ts';
 
 export type Mail = { subject: string; text: string };

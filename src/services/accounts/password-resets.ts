@@ -1,6 +1,6 @@
 // Setting a password anew without the old one: with a token from the operator, or from a mail. Every answer to a request for a
 // mail is the same, so that it does not tell which accounts exist.
-import { runInBackground } from '../../background.ts';
+import { runInBackground, type ServiceContext } from '../../context.ts';
 import { hashPassword } from '../../crypto/password.ts';
 import { digestOf } from '../../crypto/secrets.ts';
 import { findPasswordReset } from '../../db/accounts/mailed-tokens.ts';
@@ -11,7 +11,6 @@ import { RefusedError } from '../../domain/refusal.ts';
 import { log } from '../../log.ts';
 import { describePasswordChange, refuseWeak } from './accounts.ts';
 import { deliver, issueToken, openToken } from './mails.ts';
-import type { ServiceContext } from '../../context.ts';
 import { recordSecurityEvent } from './security-events.ts';
 import { passwordQueueOf } from '../../pacing/password-queue.ts';
 import { minuteMs } from '../../domain/time.ts';

@@ -1,7 +1,6 @@
 // What a user is told of the safety of the account: a list of 90 days, log lines that are never sampled, and mails. An event is
 // kept beside the request, so that a wrong password takes no longer for a name that has an account.
-import { runInBackground } from '../../background.ts';
-import type { ServiceContext } from '../../context.ts';
+import { runInBackground, type ServiceContext } from '../../context.ts';
 import { listSecurityEvents, putSecurityEvent } from '../../db/accounts/security-events.ts';
 import type { PageRequest } from '../../domain/pagination.ts';
 import { securityEventLifeMs } from '../../db/expired-rows.ts';

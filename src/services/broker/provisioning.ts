@@ -1,7 +1,7 @@
 // Pushes devices' credentials to a broker without a login hook. The outbox in D1 records an operation before the request
 // it belongs to is answered; it is delivered at once if the broker is reachable, otherwise every minute. Does nothing
 // if the broker has a login hook (configuration).
-import { runInBackground } from '../../background.ts';
+import { runInBackground, type ServiceContext } from '../../context.ts';
 import { openText, sealText } from '../../crypto/sealed-text.ts';
 import {
   claimOutboxEntry,
@@ -15,7 +15,6 @@ import { describeError, log } from '../../log.ts';
 import { createEmqxProvisioner, disconnectClient } from './provisioner-emqx.ts';
 import { createMosquittoProvisioner } from './provisioner-mosquitto.ts';
 import { BrokerCallError, type BrokerFailure, type BrokerProvisioner } from './provisioner.ts';
-import type { ServiceContext } from '../../context.ts';
 
 export type BrokerOperation =
   /** Lets the device in, with `password` if it is new; `endsSessions` forces a new login. */

@@ -2,10 +2,9 @@
 // one request at a time.
 import { sql } from 'drizzle-orm';
 import journal from '../../../migrations/meta/_journal.json';
-import { finishInBackground } from '../../background.ts';
+import { finishInBackground, type ServiceContext } from '../../context.ts';
 import { callBrokerLink } from '../../objects/calls/stubs.ts';
 import { describeError, log } from '../../log.ts';
-import type { ServiceContext } from '../../context.ts';
 
 const checkTimeoutMs = 2_000;
 

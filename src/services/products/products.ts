@@ -1,6 +1,6 @@
 // The product catalogue of one user: changing it, and starting the delivery of a change to devices, which ProductPropagator does.
 // Somebody else's product is forbidden, one that does not exist is not found.
-import { runInBackground } from '../../background.ts';
+import { runInBackground, type ServiceContext } from '../../context.ts';
 import type { Database } from '../../db/client.ts';
 import {
   deleteProduct,
@@ -17,7 +17,6 @@ import type { PageRequest } from '../../domain/pagination.ts';
 import { credentialRefused, limitReached, RefusedError, unwrap } from '../../domain/refusal.ts';
 import { isProductKey } from '../../domain/topics.ts';
 import type { CreateProductBody, UpdateProductBody } from '../../protocol/http/products.ts';
-import type { ServiceContext } from '../../context.ts';
 import { dayMs, toIso } from '../../domain/time.ts';
 import { costs, holdToUserRate } from '../../pacing/rate-limits.ts';
 import { callPropagator } from '../../objects/calls/stubs.ts';

@@ -1,10 +1,9 @@
 // A device's WebSocket beyond the budget of unproven logins: the Worker reads CONNECT first and wakes no object for a guess.
 // Limits how many wait for a good CONNECT, by address and in all, and for how long. It must not read MQTT itself.
-import { runInBackground } from '../../background.ts';
+import { runInBackground, type ServiceContext } from '../../context.ts';
 import { RefusedError } from '../../domain/refusal.ts';
 import { answerClose, closeIfOpen } from '../../objects/calls/open-socket.ts';
 import { MqttPump } from '../../objects/device/mqtt/pump.ts';
-import type { ServiceContext } from '../../context.ts';
 
 const connectWithinMs = 10_000;
 /** An isolate has 128 MiB; what each one may send before its login is answered must fit into it. */

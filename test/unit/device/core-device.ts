@@ -14,8 +14,7 @@ import {
 import type { Command } from '../../../src/domain/device/commands/command-life.ts';
 import { viewCommand, type CommandRequest } from '../../../src/domain/device/commands/commands.ts';
 import { ask, decide, type Device } from '../../../src/domain/device/core/decide.ts';
-import type { Effect } from '../../../src/domain/device/core/effects.ts';
-import type { DeviceEvent, EventKind, Results } from '../../../src/domain/device/core/events.ts';
+import type { Effect, DeviceEvent, EventKind, Results } from '../../../src/domain/device/core/events.ts';
 import type { GuestEntry, JournalEntry, Transition } from '../../../src/domain/device/core/history.ts';
 import type { InboundMessage } from '../../../src/domain/device/messages/inbox.ts';
 import { mentionedCommands } from '../../../src/domain/device/messages/messages.ts';

@@ -1,6 +1,6 @@
 // Slice: the commands of a device, from their acceptance to their end, and the stored answers to idempotent requests.
 // What a step means for one command is command-life.ts; publishing itself is an effect.
-import type { Slice } from '../core/slice.ts';
+import type { Slice, DeviceState } from '../core/state.ts';
 import { topicActions } from '../../../protocol/mqtt.ts';
 import { seesSharing, type Actor } from '../../access.ts';
 import { encodeControl, type ControlParams } from '../../control-command.ts';
@@ -8,8 +8,7 @@ import type { Json } from '../../json.ts';
 import { isCertainlyUnpublished, type PublishFailure, type PublishOutcome } from '../../publish-outcome.ts';
 import { accept, refuse, type Outcome, type Refusal } from '../../refusal.ts';
 import { topicOf } from '../../topics.ts';
-import type { Decision } from '../core/effects.ts';
-import type { DeviceState } from '../core/state.ts';
+import type { Decision, Handler, Reporter } from '../core/events.ts';
 import { pushMessage } from '../messages/subscriptions.ts';
 import { isActivated } from '../ownership/credentials.ts';
 import {
@@ -29,7 +28,6 @@ import {
   markUnpublished,
   type Command,
 } from './command-life.ts';
-import type { Handler, Reporter } from '../core/events.ts';
 
 export type CommandsSlice = {
   /** Newest first: the newest open commands, and those that the present event names. */

@@ -1,13 +1,12 @@
 // Slice: guest links, each good for one command of this device, and counted here, so that of two last uses one wins. A link
 // that is revoked is forgotten; one that has ended otherwise stays in the list until the next is made. Knows no token.
 import { dayMs } from '../../time.ts';
-import type { Slice } from '../core/slice.ts';
+import type { Slice, DeviceState } from '../core/state.ts';
 import type { CommandState, GuestLinkChange, GuestLinkState } from '../../../protocol/vocabulary.ts';
 import { hasRight, roleOf } from '../../access.ts';
 import type { ControlParams } from '../../control-command.ts';
 import { accept, refuse, type Outcome, type Refusal } from '../../refusal.ts';
 import { appendHistory } from '../core/history.ts';
-import type { DeviceState } from '../core/state.ts';
 import { ownershipOf } from '../ownership/sharing.ts';
 import { acceptRequest, refuseCommand } from './commands.ts';
 import { roomAtMs, spend, unspent, type Spent } from '../../token-bucket.ts';

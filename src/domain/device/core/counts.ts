@@ -3,7 +3,7 @@
 import type { LoginRefusalReason } from '../../../protocol/vocabulary.ts';
 import { hourMs, minuteMs } from '../../time.ts';
 import { unspent, type Spent } from '../../token-bucket.ts';
-import type { Slice } from './slice.ts';
+import type { Slice } from './state.ts';
 
 type Budgets = Readonly<Record<'messages' | 'transitions' | 'announcements' | 'guestUses', Spent>>;
 

@@ -24,8 +24,9 @@ import * as direct from '../presence/direct-session.ts';
 import * as projection from '../presence/projection.ts';
 import { addSubscription, pushMessage, removeSubscription } from '../messages/subscriptions.ts';
 import { countDropped } from './counts.ts';
-import type { Decision, Effect } from './effects.ts';
 import type {
+  Decision,
+  Effect,
   DeviceEvent,
   EventKind,
   EventOf,

@@ -1,6 +1,6 @@
 // What a device remembers of its past: the last transitions of presence, changes of ownership and of members, uses of guest
 // links. Bounded rings in storage, one row an entry; the core only appends. Positions change often: see properties.ts.
-import type { Slice } from './slice.ts';
+import type { Slice } from './state.ts';
 import type {
   GuestLinkChange,
   MembershipChange,

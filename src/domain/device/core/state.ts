@@ -1,5 +1,6 @@
-// The state of one device: the list of its slices, and what goes over that list: reading, saving, the alarm, a change of owner.
-// Only decide.ts makes a new state. Rows written are what a device costs; what is not worth one may be lost with the object.
+// The state of one device: what a slice of it is, the list of its slices, and what goes over that list: reading, saving, the
+// alarm, a change of owner. Each slice is one constant in the file of its subject. Only decide.ts makes a new state. Rows
+// written are what a device costs; what is not worth one may be lost with the object.
 import { isOpen } from '../commands/command-life.ts';
 import { commandsSlice, maxOpen } from '../commands/commands.ts';
 import { guestLinksSlice } from '../commands/guest-links.ts';
@@ -17,8 +18,21 @@ import { projectionSlice, recordCheckSlice } from '../presence/projection.ts';
 import { subscriptionsSlice } from '../messages/subscriptions.ts';
 import { budgetsSlice, floodsSlice, loginRefusalsSlice } from './counts.ts';
 import { newHistorySlice } from './history.ts';
-import type { Slice } from './slice.ts';
 import type { PresenceLimits } from '../presence/presence-times.ts';
+
+/** `Saved`: the form of `Value` in storage. */
+export type Slice<Value, Saved = Value> = {
+  initial: Value;
+  /** A row is written whole: slices that change as often share one. `none`: in memory, or in tables of its own. */
+  row: 'administration' | 'activity' | 'own' | 'none';
+  save?(value: Value): Saved;
+  read?(saved: Saved): Value;
+  /** Whether the change since `saved` is worth a row; if absent, every change is. A change without a row may be lost. */
+  isWorthSaving?(saved: DeviceState, state: DeviceState, nowMs: number): boolean;
+  dueAtMs?(state: DeviceState, nowMs: number): number;
+  /** What a change of owner does to it. `forget`: it is initial again. */
+  onNewOwner: 'keep' | 'forget' | ((state: DeviceState, newOwnerId: number) => Value);
+};
 
 type AlarmSlice = {
   setAtMs: number | null;

@@ -1,11 +1,10 @@
 // Slice: what a device says beyond its limit of messages. No message has an effect of its own; the last value of each
 // property and the last status wait for a second and are then applied and pushed as one message, so that what is
 // known of the device after a burst is true. In memory only.
-import type { Slice } from '../core/slice.ts';
+import type { Slice, DeviceState } from '../core/state.ts';
 import { knownProperties, propertyPostMethod, topicActions, type TopicAction } from '../../../protocol/mqtt.ts';
 import type { Json } from '../../json.ts';
 import { countDropped } from '../core/counts.ts';
-import type { DeviceState } from '../core/state.ts';
 import type { DeviceMessage } from './messages.ts';
 import { maxProperties } from './properties.ts';
 import { spend } from '../../token-bucket.ts';

@@ -13,7 +13,7 @@
 //
 // Message ids never count: devices restart theirs (field note 45). The bridge decides nothing of this.
 
-import type { Slice } from '../core/slice.ts';
+import type { Slice } from '../core/state.ts';
 
 export type HighWaterMarks = readonly (readonly [spoolId: string, seq: number])[];
 

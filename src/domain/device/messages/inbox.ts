@@ -6,7 +6,7 @@ import { topicActions, type TopicAction } from '../../../protocol/mqtt.ts';
 import { fingerprint } from '../../fingerprint.ts';
 import { applyReply, applyReturn, confirmByReport, isAwaitingReply } from '../commands/commands.ts';
 import { countDropped } from '../core/counts.ts';
-import type { Decision } from '../core/effects.ts';
+import type { Decision } from '../core/events.ts';
 import type { DeviceState } from '../core/state.ts';
 import { applyPresence, isEcho, withConnection } from '../presence/announcements.ts';
 import { admitMessage, coalesce, coalescedMessages, coalescedSlice, supersede } from './coalescing.ts';

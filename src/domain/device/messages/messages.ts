@@ -1,7 +1,7 @@
 // Reads a device's message (contract 6, field notes 44-49): a report, a reply, a status announcement, or why it is none of
 // them. Slice: the last message that was not understood, for the maker of the device. Decides nothing about what a message changes.
 import { minuteMs } from '../../time.ts';
-import type { Slice } from '../core/slice.ts';
+import type { Slice } from '../core/state.ts';
 import { maxPayloadBytes } from '../../../protocol/bridge.ts';
 import {
   isKnownProperty,

@@ -1,11 +1,10 @@
 // Slice: the last reported value of each property, and the last changes of the position. The changes are saved in columns
 // within the slice's row: a moving device writes one row for all that a batch brings, and not one more for each change.
 import { minuteMs } from '../../time.ts';
-import type { Slice } from '../core/slice.ts';
+import type { Slice, DeviceState } from '../core/state.ts';
 import { isKnownProperty, knownProperties, type Position } from '../../../protocol/mqtt.ts';
 import type { Json } from '../../json.ts';
 import { historySize } from '../core/history.ts';
-import type { DeviceState } from '../core/state.ts';
 
 export type PropertiesSlice = {
   values: readonly (readonly [name: string, value: Json, arrivedAtMs: number])[];

@@ -2,9 +2,8 @@
 // lost close, a deployment or a crash heals by itself.
 import type { TopicAction } from '../../../protocol/mqtt.ts';
 import { topicOf } from '../../topics.ts';
-import type { Decision } from '../core/effects.ts';
-import type { Slice } from '../core/slice.ts';
-import type { DeviceState } from '../core/state.ts';
+import type { Decision } from '../core/events.ts';
+import type { Slice, DeviceState } from '../core/state.ts';
 import { liveGenerations } from '../ownership/credentials.ts';
 
 export type Subscription = {

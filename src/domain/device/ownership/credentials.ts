@@ -1,12 +1,11 @@
 // Slice: which messaging passwords are valid (decision: activation), as digests. A device never renews its password, and an
 // answer may be lost, so that older passwords stay valid for a while. Also which login is refused, what an accepted login does
 // to the passwords, and the relay sessions that end with them: each push carries the generations that are still valid.
-import type { Slice } from '../core/slice.ts';
+import type { Slice, DeviceState } from '../core/state.ts';
 import { loginRefusalReasonOf, refuse, type Refusal } from '../../refusal.ts';
 import type { RevokeCause } from '../../../protocol/relay.ts';
 import { countLoginRefusal } from '../core/counts.ts';
-import type { Decision } from '../core/effects.ts';
-import type { DeviceState } from '../core/state.ts';
+import type { Decision } from '../core/events.ts';
 import { countActivation, note } from './ownership.ts';
 import { minuteMs } from '../../time.ts';
 

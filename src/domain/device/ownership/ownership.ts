@@ -1,6 +1,6 @@
 // Slices: whose device this is, a copy of the record in D1 for paths without D1; how it passes from one owner to another, and
 // what a known serial has to show to activate again (decision: ownership); and the counts of activations.
-import type { Slice } from '../core/slice.ts';
+import type { Slice, DeviceState } from '../core/state.ts';
 import {
   reactivationPolicies,
   type ActivationReason,
@@ -11,7 +11,6 @@ import {
 } from '../../../protocol/vocabulary.ts';
 import type { MemberRole } from '../../access.ts';
 import { hourlyCounts, type HourlyCount } from '../core/counts.ts';
-import type { DeviceState } from '../core/state.ts';
 import { appendHistory, type HistoryEntry, type JournalEntry } from '../core/history.ts';
 
 export type IdentitySlice = {

@@ -1,14 +1,12 @@
 // Slice: with whom a device is shared, and who may do what with it (access.ts). The object decides who is a member; D1 follows
 // for lists, and relay shards are told whose subscriptions have ended. Both are tried again by alarm until they have it.
-import type { Slice } from '../core/slice.ts';
+import type { Slice, DeviceState } from '../core/state.ts';
 import type { MembershipChange } from '../../../protocol/vocabulary.ts';
 import { refusalOf, roleOf, usersWith, type Actor, type DeviceAction, type MemberRole } from '../../access.ts';
 import { accept, refuse, type Refusal } from '../../refusal.ts';
-import type { Decision } from '../core/effects.ts';
-import type { DeviceState } from '../core/state.ts';
+import type { Decision, Handler, Reporter } from '../core/events.ts';
 import { cancelQueued } from '../commands/commands.ts';
 import { noteMembership } from './ownership.ts';
-import type { Handler, Reporter } from '../core/events.ts';
 
 export type Member = { userId: number; role: MemberRole; sinceMs: number };
 

@@ -1,13 +1,12 @@
 // Slice: presence and what follows from it: the history of transitions, the service's announcements on the status topic, and
 // that the projection in D1 is behind. The rules of being online are presence.ts.
-import type { Slice } from '../core/slice.ts';
+import type { Slice, DeviceState } from '../core/state.ts';
 import { topicActions } from '../../../protocol/mqtt.ts';
 import { fingerprint } from '../../fingerprint.ts';
 import { parseJson } from '../../json.ts';
 import { topicOf } from '../../topics.ts';
-import type { Decision } from '../core/effects.ts';
+import type { Decision } from '../core/events.ts';
 import { appendHistory, type Transition } from '../core/history.ts';
-import type { DeviceState } from '../core/state.ts';
 import { pushMessage } from '../messages/subscriptions.ts';
 import {
   decidePresence,

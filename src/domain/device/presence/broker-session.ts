@@ -2,8 +2,7 @@
 // of the connection. A direct session is direct-session.ts.
 import { accept } from '../../refusal.ts';
 import { applyReturn } from '../commands/commands.ts';
-import type { Decision } from '../core/effects.ts';
-import type { Handler, Reporter } from '../core/events.ts';
+import type { Decision, Handler, Reporter } from '../core/events.ts';
 import type { DeviceState } from '../core/state.ts';
 import { closeWindow, noteSessionLogin, noteUse, refuseLogin } from '../ownership/credentials.ts';
 import { addSubscription } from '../messages/subscriptions.ts';

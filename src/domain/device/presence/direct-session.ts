@@ -1,13 +1,11 @@
 // Slice: the device's direct MQTT session: that there is one and since when. Its login and packets, its end, and its loss
 // with a deployment. The connection itself is domain/direct and its socket. Decides nothing about messages and commands.
-import type { Slice } from '../core/slice.ts';
+import type { Slice, DeviceState } from '../core/state.ts';
 import { topicActions } from '../../../protocol/mqtt.ts';
 import type { DirectEndReason } from '../../direct/answer-codes.ts';
 import { accept } from '../../refusal.ts';
 import { applyDelivery, applyReturn } from '../commands/commands.ts';
-import type { Decision } from '../core/effects.ts';
-import type { Handler } from '../core/events.ts';
-import type { DeviceState } from '../core/state.ts';
+import type { Decision, Handler } from '../core/events.ts';
 import { admitMessage } from '../messages/coalescing.ts';
 import { takeDirectMessages } from '../messages/inbox.ts';
 import { pushMessage } from '../messages/subscriptions.ts';

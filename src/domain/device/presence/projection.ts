@@ -2,12 +2,10 @@
 // write is tried again later and later, spread over the devices. D1 is asked for the record at most once a day, after the
 // device came or went; two answers hours apart that there is none end the device. An alarm stands behind each step.
 import { dayMs, hourMs, minuteMs } from '../../time.ts';
-import type { Slice } from '../core/slice.ts';
+import type { Slice, DeviceState } from '../core/state.ts';
 import { fingerprint } from '../../fingerprint.ts';
-import type { Decision, Projection } from '../core/effects.ts';
-import type { DeviceState } from '../core/state.ts';
+import type { Decision, Projection, Reporter } from '../core/events.ts';
 import { isActivated } from '../ownership/credentials.ts';
-import type { Reporter } from '../core/events.ts';
 
 /** Memory only: `isProjectionBehind` of the presence slice is what outlives the object. */
 export type ProjectionSlice = {
