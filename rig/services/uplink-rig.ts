@@ -59,7 +59,6 @@ export class UplinkRig {
       maxTries,
       stalledAfterMs: 60_000,
       onStall: () => undefined,
-      roundTripMs: () => null,
     });
     this.uplink.start();
   }

@@ -77,7 +77,6 @@ export class Bridge {
       metrics,
       floodGate,
       ...config.uplink,
-      roundTripMs: () => this.#link.roundTripMs,
       onStall: (stall) => this.#link.send({ type: 'uplink', stall }),
     });
     this.#broker = new Broker(config.mqtt, log, {

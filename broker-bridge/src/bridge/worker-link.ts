@@ -57,7 +57,8 @@ const remedies = {
 export class WorkerClock {
   /** The Worker's time minus ours, from the fastest frame so far: too small by the time that frame took. */
   #offsetMs: number | null = null;
-  roundTripMs: number | null = null;
+  /** The fastest ping of this connection so far. */
+  #roundTripMs: number | null = null;
 
   /** A frame that left the Worker at `workerNowMs` arrived. */
   noteFrame(workerNowMs: number, nowMs: number): void {
@@ -65,11 +66,11 @@ export class WorkerClock {
   }
 
   noteRoundTrip(durationMs: number): void {
-    this.roundTripMs = Math.min(this.roundTripMs ?? Infinity, durationMs);
+    this.#roundTripMs = Math.min(this.#roundTripMs ?? Infinity, durationMs);
   }
 
   nowMs(ourNowMs: number): number {
-    return ourNowMs + (this.#offsetMs ?? 0) + (this.roundTripMs ?? 0) / 2;
+    return ourNowMs + (this.#offsetMs ?? 0) + (this.#roundTripMs ?? 0) / 2;
   }
 }
 
@@ -100,11 +101,6 @@ export class WorkerLink {
 
   nowMs(): number {
     return this.#clock.nowMs(Date.now());
-  }
-
-  /** The fastest ping of this connection so far; null before the first answer. */
-  get roundTripMs(): number | null {
-    return this.#clock.roundTripMs;
   }
 
   start(): void {

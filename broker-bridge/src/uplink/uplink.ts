@@ -32,8 +32,6 @@ type Parts = {
   /** After so many failures of its own a message goes to the dead letters. */
   maxTries: number;
   stalledAfterMs: number;
-  /** From the sending of a ping on the link to its answer; null before it was measured. */
-  roundTripMs: () => number | null;
   onStall: (stall: UplinkStall | null) => void;
 };
 /** The messages of a batch that are still to be delivered, and whether their device backs off first. */
@@ -45,9 +43,8 @@ const lingerMs = 4;
 const unauthorizedRetryMs = 30_000;
 /** The Worker may fail so often in a row, with a batch and its parts, before all sending pauses. */
 const maxFailuresInARow = 20;
-/** Batches under way at once: enough to keep a distant Worker busy, and few enough that messages gather meanwhile. */
-export const smallestWindow = 3;
-const largestWindow = 12;
+/** Batches under way at once: enough to keep a Worker 60 ms away busy, and few enough that messages gather meanwhile. */
+const windows: Record<QueueName, number> = { usual: 4, held: 1 };
 /** 256 bytes are left for what surrounds the items. */
 const batchLimits = { maxItems: maxBatchItems, maxDevices: maxBatchDevices, maxBytes: maxBatchBytes - 256 };
 
@@ -60,7 +57,6 @@ export class Uplink {
   });
   readonly #backOff = new BackOff({ baseMs: 200, capMs: 10_000 });
   readonly #underWay: Record<QueueName, number> = { usual: 0, held: 0 };
-  #windowSize = smallestWindow;
   readonly progress: UplinkProgress;
   isUnauthorized = false;
   #failuresInARow = 0;
@@ -163,7 +159,7 @@ export class Uplink {
       this.#hasLingered = false;
       clearTimeout(this.#lingerTimer);
       this.#lingerTimer = undefined;
-      const room = this.#windowOf(name) - this.#underWay[name];
+      const room = windows[name] - this.#underWay[name];
       runDetached(this.#sendBatch(name, this.#queue.takeBatch(name, batchLimits, room)));
     }
   }
@@ -174,26 +170,17 @@ export class Uplink {
     // While the Worker fails, one batch at a time finds out whether it is back.
     if (this.#isFailing && this.#underWay.usual + this.#underWay.held > 0) return undefined;
     const isOpen = (name: QueueName): boolean =>
-      this.#queue.readyItems(name) > 0 && this.#underWay[name] < this.#windowOf(name);
+      this.#queue.readyItems(name) > 0 && this.#underWay[name] < windows[name];
     return (['held', 'usual'] as const).find(isOpen);
-  }
-
-  #windowOf(name: QueueName): number {
-    return name === 'usual' ? this.#windowSize : 1;
   }
 
   async #sendBatch(name: QueueName, batch: UplinkMessage[]): Promise<void> {
     this.#underWay[name] += 1;
-    const fillsWindow = this.#underWay.usual >= this.#windowSize && batch.length >= maxBatchItems / 2;
-    const sentAtMs = performance.now();
     const refused = batch.flatMap((queued) => (queued.refusal === null ? [] : [[queued, queued.refusal] as const]));
     const kept = await this.#putAside(new Map(refused));
     const rest = await this.#post(batch.filter(({ refusal }) => refusal === null));
     const unsent: Unsent = new Map([...kept, ...rest]);
     this.#underWay[name] -= 1;
-    if (fillsWindow && unsent.size === 0) {
-      this.#windowSize = resizeWindow(this.#windowSize, performance.now() - sentAtMs, this.#parts.roundTripMs());
-    }
     this.#parts.metrics.retries.inc(unsent.size);
     this.#queue.finish(batch, unsent);
     this.#checkIdle();
@@ -375,13 +362,4 @@ export class Uplink {
 
 function mapAll<T>(messages: UplinkMessage[], value: T): Map<UplinkMessage, T> {
   return new Map(messages.map((message) => [message, value]));
-}
-
-/** The next size, after a full batch was answered while all of the window was under way. The times include the way. */
-export function resizeWindow(size: number, answerMs: number, roundTripMs: number | null): number {
-  if (roundTripMs === null) return size;
-  const atWorkerMs = answerMs - roundTripMs;
-  // Shorter than the way: the Worker waits for batches. Much longer: they wait for the Worker.
-  if (atWorkerMs < roundTripMs / 2) return Math.min(largestWindow, size + 1);
-  return atWorkerMs > roundTripMs * 1.5 ? Math.max(smallestWindow, size - 1) : size;
 }
