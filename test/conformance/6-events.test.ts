@@ -184,3 +184,25 @@ describe('commands', () => {
     expect(later.heard).toHaveLength(1);
   });
 });
+
+describe('topic rights', () => {
+  it('keep devices to their own topics, both ways', async () => {
+    const productKey = await addProduct(owner);
+    const [own, other] = [await activate(productKey, 'A'), await activate(productKey, 'B')];
+    const client = await connectDevice(own);
+    for (const filter of ['#', '/sys/#', '/sys/+/+/status', other.topics.status, `/sys/${productKey}/+/#`]) {
+      expect(await client.trySubscribe(filter), filter).toBe(false);
+    }
+    expect(await client.trySubscribe(own.topics.propertySet)).toBe(true);
+    const relay = await watch(other);
+    await client.tryPublish(other.topics.propertyPost, { params: { position: 'up' } });
+    await client.tryPublish(own.topics.propertySet, { method: 'thing.service.property.set' });
+    const own_ = await connectDevice(other);
+    await own_.tryPublish(other.topics.propertyPost, { params: { position: 'down' } });
+    const pushes = [await relay.nextPush(), await relay.nextPush()].filter(
+      ({ topic }) => topic !== other.topics.status,
+    );
+    expect(pushes).toEqual([{ topic: other.topics.propertyPost, payload: { params: { position: 'down' } } }]);
+    expect(await statusOf(other)).toMatchObject({ position: 'down' });
+  });
+});

@@ -12,7 +12,6 @@ import {
 import type { RelayClient, RelayIdentity } from '../../../src/objects/relay/rules.ts';
 
 const user = (userId: number): RelayIdentity => ({ kind: 'user', userId, expiresAtMs: null });
-const device = (deviceId: string): RelayIdentity => ({ kind: 'device', productKey: 'p', deviceId, generation: 1 });
 
 /** Clients by name, oldest first. */
 class Clients extends Map<string, RelayClient> {
@@ -34,13 +33,6 @@ const limits = {
 const reached = (clients: Clients, address: string) => socketLimitReached(clients, address, limits);
 
 describe('one more socket', () => {
-  it('is refused to an address with too many that have not authenticated', () => {
-    const clients = new Clients().open('home', 'a', 'b');
-    expect(reached(clients, 'home')).toEqual({ name: 'relayUnauthenticatedPerAddress', max: 2 });
-    expect(reached(clients, 'elsewhere')).toBeUndefined();
-    expect(reached(clients.change('a', { who: user(1) }), 'home')).toBeUndefined();
-  });
-
   it('is refused for those that were closed as well, until the connection is gone', () => {
     const clients = new Clients().open('home', 'a', 'mute').change('mute', { isEnded: true });
     expect(reached(clients, 'home')).toMatchObject({ name: 'relayUnauthenticatedPerAddress' });
@@ -71,13 +63,6 @@ describe('too many sockets', () => {
     expect(surplusOfIdentity(clients, user(1), limits)).toEqual(['a']);
     expect(surplusOfIdentity(clients, user(2), limits)).toEqual([]);
     expect(surplusOfIdentity(clients.change('b', { who: user(2) }), user(1), limits)).toEqual([]);
-  });
-
-  it('of a device have a limit of their own', () => {
-    const clients = new Clients().open('home', 'a', 'b');
-    for (const name of 'ab') clients.change(name, { who: device('dev_1') });
-    expect(surplusOfIdentity(clients, device('dev_1'), limits)).toEqual(['a']);
-    expect(surplusOfIdentity(clients, device('dev_2'), limits)).toEqual([]);
   });
 });
 

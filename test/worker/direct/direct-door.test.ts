@@ -1,4 +1,5 @@
 // `{ws_url}/mqtt/{deviceId}` under a flood: what a connection without a right password costs the objects of devices.
+// Guesses at passwords beyond that are in unproven-socket.test.
 import { createExecutionContext } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { describe, expect, it } from 'vitest';
