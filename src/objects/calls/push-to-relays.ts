@@ -114,7 +114,9 @@ async function pushToShard(env: Env, shard: string, { runs, devices, fleets }: P
     endings.push(callDevice(env, deviceId, 'endFleetLease', 'idempotent', (device) => device.endFleetLease(userId)));
   }
   for (const [userId, registrationId] of directories) {
-    endings.push(callFleetDirectory(env, userId, 'leave', (directory) => directory.leave(shard, registrationId)));
+    endings.push(
+      callFleetDirectory(env, userId, 'leave', 'idempotent', (directory) => directory.leave(shard, registrationId)),
+    );
   }
   await Promise.all(endings);
 }

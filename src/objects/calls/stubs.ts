@@ -55,28 +55,13 @@ function callTo<Stub, Id extends string | number = string>(
 export const callDevice = callTo<RemoteDevice>('DeviceSession', (env) => env.DEVICE_SESSION);
 export const callRelay = callTo<RemoteRelay>('RelayGateway', (env) => env.RELAY_GATEWAY);
 export const callPropagator = callTo<RemotePropagator, number>('ProductPropagator', (env) => env.PRODUCT_PROPAGATOR);
-const callDirectory = callTo<RemoteFleets, number>(
+export const callFleetDirectory = callTo<RemoteFleets, number>(
   'FleetDirectory',
   (env) => env.FLEET_DIRECTORY,
   (userId) => `user-${userId}`,
 );
-const callWriter = callTo<RemoteWriter>('ProjectionWriter', (env) => env.PROJECTION_WRITER);
+export const callProjectionWriter = callTo<RemoteWriter>('ProjectionWriter', (env) => env.PROJECTION_WRITER);
 const callLink = callTo<RemoteLink>('BrokerLink', (env) => env.BROKER_LINK);
-
-/** @throws RefusedError `object_failed` */
-export function callFleetDirectory<T>(
-  env: Env,
-  userId: number,
-  operation: string,
-  run: (stub: RemoteFleets) => Promise<T>,
-): Promise<T> {
-  return callDirectory(env, userId, operation, 'idempotent', run);
-}
-
-/** @throws RefusedError `object_failed` */
-export function callProjectionWriter<T>(env: Env, run: (stub: RemoteWriter) => Promise<T>): Promise<T> {
-  return callWriter(env, 'projections', 'write', 'once', run);
-}
 
 /** @throws RefusedError `object_failed` */
 export function callBrokerLink<T>(

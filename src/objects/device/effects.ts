@@ -170,7 +170,7 @@ export class DeviceEffects {
     const deviceId = this.#deviceId;
     const written = isUrgent
       ? writeProjections(this.#database, [{ deviceId, projection }]).then(() => 'written' as const)
-      : callProjectionWriter(this.#env, (writer) => writer.write(deviceId, projection));
+      : callProjectionWriter(this.#env, 'projections', 'write', 'once', (writer) => writer.write(deviceId, projection));
     const outcome = await this.#orFailed('projection not written', written);
     this.#device.decide({ kind: 'projection_ended', version: projection.version, outcome });
   }

@@ -94,13 +94,13 @@ export class RelayAuthentication {
   /** For sockets of the user that are here: the directory may have been restored without this shard. */
   async confirmFleet(userId: number): Promise<void> {
     const confirm = (directory: RemoteFleets) => directory.confirm(userId, this.#shard);
-    const isListening = await resultOr(true, callFleetDirectory(this.#env, userId, 'confirm', confirm));
+    const isListening = await resultOr(true, callFleetDirectory(this.#env, userId, 'confirm', 'idempotent', confirm));
     if (!isListening) await resultOr(undefined, this.#listenToFleet(userId));
   }
 
   async #listenToFleet(userId: number): Promise<void> {
     const listen = (directory: RemoteFleets) => directory.listen(userId, this.#shard);
-    while (!(await callFleetDirectory(this.#env, userId, 'listen', listen)));
+    while (!(await callFleetDirectory(this.#env, userId, 'listen', 'idempotent', listen)));
   }
 
   async #checkDevice(request: Extract<AuthRequest, { username: string }>): Promise<Outcome<RelayIdentity>> {

@@ -27,7 +27,7 @@ async function callEach(hint: string): Promise<unknown[]> {
   await callDevice(vars, 'dev_00000000', 'status', 'idempotent', () => Promise.resolve());
   await callRelay(vars, 'relay-0', 'push', 'idempotent', () => Promise.resolve());
   await callBrokerLink(vars, 'health', 'idempotent', () => Promise.resolve());
-  await callProjectionWriter(vars, () => Promise.resolve());
+  await callProjectionWriter(vars, 'projections', 'write', 'once', () => Promise.resolve());
   await callPropagator(vars, 1, 'start', 'idempotent', () => Promise.resolve());
   return options;
 }
