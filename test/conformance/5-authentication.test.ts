@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { dataOf } from '../../rig/clients/api.ts';
 import { signAccessToken } from '../../src/crypto/tokens.ts';
 import { newProductKey } from '../../rig/clients/accounts.ts';
-import { ask, bearer, connect, keyPair, newDevice, service, signUp } from '../../rig/clients/conformance-client.ts';
+import { ask, bearer, keyPair, newDevice, service, signUp } from '../../rig/clients/conformance-client.ts';
 
 const owner = await signUp();
 const key = await dataOf(owner.api.users['api-keys'].$post({ json: {} }));

@@ -35,7 +35,7 @@ describe('a command', () => {
   it('waits for the reply of the device and is confirmed by its report', async () => {
     const activation = await newDevice(owner);
     const params = { deviceId: activation.deviceId };
-    const device = await startDevice(activation, true);
+    await startDevice(activation, true);
     const receipt = await control(activation, { wait: '5' });
     expect(receipt).toMatchObject({
       message: 'command_sent',
@@ -76,7 +76,7 @@ describe('a command', () => {
 
   it('that nobody answers says so when the time is up', async () => {
     const activation = await newDevice(owner);
-    const device = await startDevice(activation, false);
+    await startDevice(activation, false);
     const receipt = await control(activation, { wait: '1' });
     expect(receipt).toMatchObject({ state: 'sent' });
     expect(receipt.elapsedMs).toBeGreaterThanOrEqual(1_000);
@@ -93,7 +93,7 @@ describe('new credentials', () => {
     await device.untilClosed();
     expect(Date.now() - startedAtMs, 'milliseconds until the broker session was over').toBeLessThan(3_000);
     await expect(startDevice(activation, true)).rejects.toThrow();
-    const again = await startDevice({ ...activation, mqtt }, true);
+    await startDevice({ ...activation, mqtt }, true);
     const receipt = await control(activation, { wait: '5' });
     expect(receipt.state).toMatch(/acknowledged|confirmed/);
   });
