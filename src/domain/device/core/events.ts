@@ -1,6 +1,6 @@
 // What can happen to a device, what each event answers, and what a decision asks the shell to do once its state is written.
 // Facts that the core cannot find itself (fresh ids, compared digests, rows that are not loaded) are part of the event.
-// Effects are plain data, so that a test can read them. They hold what was true at the decision: the state may have moved on.
+// Effects are plain data, so that a test can read them. They hold what was true when it was decided: the state may have moved on.
 import type { TopicAction } from '../../../protocol/mqtt.ts';
 import type { Actor, MemberRole } from '../../access.ts';
 import type { PublishOutcome } from '../../publish-outcome.ts';
