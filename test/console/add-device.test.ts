@@ -66,7 +66,7 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'adding a device', ()
     expect(kept).not.toContain(wifiPassword);
     expect(await page.content()).not.toContain(wifiPassword);
     await page.getByRole('link', { name: 'Open the device' }).click();
-    await page.getByRole('heading', { level: 1, name: /BOARD-/ }).waitFor();
+    await page.getByRole('heading', { level: 1, name: /RD-/ }).waitFor();
     await page.locator('.device-head').getByText('Online').waitFor();
     await page.context().close();
   });

@@ -99,7 +99,7 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the catalogue and th
       expect(calls).toEqual([1000, 202]);
       expect(await dialog.locator('.lines li').allTextContents()).toEqual([
         'line 1,202 SN-7 repeated in the list',
-        'line 1,203 Sérial no serial number (1 to 64 printable characters)',
+        'line 1,203 Sérial no serial number (1 to 64 printable characters), or no claim code (8 to 64)',
       ]);
       const download = page.waitForEvent('download');
       await press('Save the results as CSV');

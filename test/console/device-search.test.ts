@@ -37,26 +37,26 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the list of devices'
     const shown = () => page.getByRole('cell').getByRole('link').allTextContents();
     await expect.poll(async () => (await shown()).toSorted(), { timeout: 15_000 }).toEqual(names.toSorted());
   }
-  const doors = ['Servo switch DOOR-1', 'Servo switch DOOR-2'];
+  const doors = ['Servo switch OR-1', 'Servo switch OR-2'];
   const search = (text: string) => page.getByLabel('Search').fill(text);
 
   it('finds by name, serial number and id', async () => {
-    await expectNames(...doors, 'Attic', 'Gate GATE-1');
+    await expectNames(...doors, 'Attic', 'Gate TE-1');
     await search('att');
     await expectNames('Attic');
     await search('door-');
     await expectNames(...doors);
     await search(attic);
     await expectNames('Attic');
-    await search('servo switch door-2');
-    await expectNames('Servo switch DOOR-2');
+    await search('servo switch or-2');
+    await expectNames('Servo switch OR-2');
   });
 
   it('is as it was left when its user comes back from a device', async () => {
-    await openDevice(page, /DOOR-2/);
+    await openDevice(page, /OR-2/);
     await page.getByRole('link', { name: 'All devices' }).click();
-    await expectNames('Servo switch DOOR-2');
-    expect(await page.getByLabel('Search').inputValue()).toBe('servo switch door-2');
+    await expectNames('Servo switch OR-2');
+    expect(await page.getByLabel('Search').inputValue()).toBe('servo switch or-2');
   });
 
   it('says that nothing fits, and shows all again', async () => {
@@ -64,13 +64,13 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the list of devices'
     await page.getByText('begins with “no such device”').waitFor();
     expect(await findBarriers(page)).toEqual([]);
     await page.getByRole('button', { name: 'Show all devices' }).click();
-    await expectNames(...doors, 'Attic', 'Gate GATE-1');
+    await expectNames(...doors, 'Attic', 'Gate TE-1');
     expect(await page.getByLabel('Search').inputValue()).toBe('');
   });
 
   it('is filtered by what the device is to the user, with and without a search', async () => {
     await page.getByLabel('Yours').selectOption('viewer');
-    await expectNames('Gate GATE-1');
+    await expectNames('Gate TE-1');
     await page.getByLabel('Yours').selectOption('owner');
     await expectNames(...doors, 'Attic');
     await page.getByLabel('Product').selectOption('Lamp');

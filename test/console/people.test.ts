@@ -33,7 +33,7 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the people of a devi
   const confirm = (page: Page, name: string) =>
     page.getByRole('dialog').getByRole('button', { name, exact: true }).click();
   const part = (page: Page, name: string) => page.getByRole('region', { name });
-  const openDoor = (page: Page) => openDevice(page, /DOOR-1/);
+  const openDoor = (page: Page) => openDevice(page, /OR-1/);
 
   it('are invited by email, find the invitation among their devices, and do what their role allows', async () => {
     await openDoor(owners);
@@ -140,7 +140,7 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the people of a devi
 
   it('hand a device over, after an offer that was withdrawn', async () => {
     const ownership = part(owners, 'Ownership');
-    await ownership.getByText('nobody has claimed it').waitFor();
+    await ownership.getByText('It is yours since').waitFor();
     for (const isWithdrawn of [true, false]) {
       await ownership.getByLabel('Email of the new owner').fill(guest.email);
       await press(owners, 'Offer it');

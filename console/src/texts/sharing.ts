@@ -115,7 +115,7 @@ export const sharingTexts = {
     accept: 'Accept',
     take: 'Take it over',
     block: 'Block the sender',
-    blockOf: (email: string) => `Block ${email}`,
+    blockOf: (email: string) => `Block the sender ${email}`,
     decline: 'Decline',
   },
 };
