@@ -13,8 +13,8 @@ const usage = `Usage: npm run weight
 readCommandLine({ name: 'npm run weight', usage, options: {} }, () => undefined);
 
 const bounds = {
-  'product source, lines': 30_200,
-  'tests, rig and benchmarks, lines': 42_000,
+  'product source, lines': 30_300,
+  'tests, rig and benchmarks, lines': 43_500,
   'documents, words': 27_000,
   'settable limits': 40,
   'files in the largest folder': 20,
