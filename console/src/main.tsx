@@ -2,12 +2,11 @@
 import { render } from 'preact';
 import { useEffect } from 'preact/hooks';
 import { hrefOf, route, type Route } from './router.ts';
-import { Confirmation } from './parts/confirmation.tsx';
 import { later } from './parts/later.tsx';
 import { Devices } from './screens/devices.tsx';
 import { SignIn } from './screens/sign-in.tsx';
 import { codeSheet } from './state/code-sheet.ts';
-import { VerifyEmail } from './screens/verify-email.tsx';
+import { waitingForPassword } from './state/confirmation.ts';
 import { liveState } from './state/live.ts';
 import { isSignedIn } from './state/session.ts';
 import { texts } from './texts.ts';
@@ -18,6 +17,8 @@ const AddDevice = later(async () => (await import('./screens/add-device.tsx')).A
 const Products = later(async () => (await import('./screens/products.tsx')).Products);
 const ProductScreen = later(async () => (await import('./screens/product.tsx')).ProductScreen);
 const CodeSheet = later(async () => (await import('./screens/code-sheet.tsx')).CodeSheet);
+const VerifyEmail = later(async () => (await import('./screens/verify-email.tsx')).VerifyEmail);
+const Confirmation = later(async () => (await import('./parts/confirmation.tsx')).Confirmation);
 const Settings = later(async () => (await import('./screens/settings.tsx')).Settings);
 
 function App() {
@@ -42,7 +43,7 @@ function App() {
         <Live />
       </header>
       <Screen key={hrefOf(here)} here={here} />
-      <Confirmation />
+      {waitingForPassword.value !== null && <Confirmation answer={waitingForPassword.value} />}
     </>
   );
 }

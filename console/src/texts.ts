@@ -1,8 +1,8 @@
-// Every text of the console, in English, by subject in the folder beside this: a translation is another set of the same shape.
+// Every text of the console, in English, by subject in the folder beside this: a translation is another set of the same shape. Those of
+// adding a device are loaded with its screen.
 // Holds no markup and no logic but numbers put into sentences.
 import { accountTexts } from './texts/account.ts';
 import { activityTexts } from './texts/activity.ts';
-import { addingTexts } from './texts/adding.ts';
 import { devicesTexts } from './texts/devices.ts';
 import { errorsTexts } from './texts/errors.ts';
 import { productsTexts } from './texts/products.ts';
@@ -34,7 +34,6 @@ export const texts = {
     days: (count: number) => (count === 1 ? 'yesterday' : `${count} days ago`),
   },
   ...accountTexts,
-  ...addingTexts,
   ...devicesTexts,
   ...activityTexts,
   ...productsTexts,

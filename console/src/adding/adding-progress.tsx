@@ -2,8 +2,9 @@
 import { goTo, hrefOf } from '../router.ts';
 import type { DeviceAdding } from '../state/adding.ts';
 import { texts } from '../texts.ts';
+import { addingTexts } from '../texts/adding.ts';
 
-const words = texts.add;
+const words = addingTexts.add;
 const shownSteps = ['connecting', 'sendingConfig', 'waitingWifi', 'wifiConnected', 'activating'] as const;
 
 export function AddingProgress({ adding }: { adding: DeviceAdding }) {

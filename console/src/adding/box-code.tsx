@@ -1,11 +1,11 @@
 // The code on the box, typed or read by the camera: a device that has one is claimed only with it.
 import type { Signal } from '@preact/signals';
 import type { DeviceCode } from '../state/device-code.ts';
-import { texts } from '../texts.ts';
+import { addingTexts } from '../texts/adding.ts';
 import { CodeReader } from './code-reader.tsx';
 import { Field, Form } from '../parts/form.tsx';
 
-const words = texts.add.code;
+const words = addingTexts.add.code;
 
 export function BoxCode({ code }: { code: Signal<DeviceCode | undefined> }) {
   const present = code.value;

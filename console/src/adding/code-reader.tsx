@@ -3,7 +3,7 @@ import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { codeOfAddress } from '../router.ts';
 import type { DeviceCode } from '../state/device-code.ts';
-import { texts } from '../texts.ts';
+import { addingTexts } from '../texts/adding.ts';
 import { Dialog } from '../parts/dialog.tsx';
 import { Problem } from '../parts/form.tsx';
 
@@ -11,7 +11,7 @@ import { Problem } from '../parts/form.tsx';
 type Detector = { detect: (source: HTMLVideoElement) => Promise<{ rawValue: string }[]> };
 type DetectorClass = new (options: { formats: string[] }) => Detector;
 
-const words = texts.add.code;
+const words = addingTexts.add.code;
 const lookEveryMs = 250;
 
 export function CodeReader({ onRead }: { onRead: (code: DeviceCode) => void }) {

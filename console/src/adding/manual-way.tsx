@@ -6,12 +6,12 @@ import { describeError } from '../errors.ts';
 import { nowMs } from '../state/clock.ts';
 import { addressWith, makeClaim, waitForDevice, type Claim } from '../state/claim.ts';
 import type { DeviceCode } from '../state/device-code.ts';
-import { texts } from '../texts.ts';
+import { addingTexts } from '../texts/adding.ts';
 import { Added } from './adding-progress.tsx';
 import { Once } from '../parts/dialog.tsx';
 import { Action, Problem } from '../parts/form.tsx';
 
-const words = texts.add.manual;
+const words = addingTexts.add.manual;
 
 type Props = { base: string; code: DeviceCode | undefined; isOnlyWay: boolean };
 

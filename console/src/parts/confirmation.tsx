@@ -1,6 +1,5 @@
 // Asks for the password before something that a stolen session must not do.
 import { dataOf } from '@latchwork/client';
-import { waitingForPassword } from '../state/confirmation.ts';
 import { session } from '../state/session.ts';
 import { texts } from '../texts.ts';
 import { Dialog } from './dialog.tsx';
@@ -8,9 +7,7 @@ import { Field, Form } from './form.tsx';
 
 const words = texts.confirmation;
 
-export function Confirmation() {
-  const answer = waitingForPassword.value;
-  if (answer === null) return null;
+export function Confirmation({ answer }: { answer: (isConfirmed: boolean) => void }) {
   return (
     <Dialog title={words.title} onClose={() => answer(false)}>
       <p class="hint">{words.hint}</p>

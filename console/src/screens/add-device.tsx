@@ -11,8 +11,9 @@ import { DeviceAdding } from '../state/adding.ts';
 import { isLoopback } from '../state/claim.ts';
 import type { DeviceCode } from '../state/device-code.ts';
 import { texts } from '../texts.ts';
+import { addingTexts } from '../texts/adding.ts';
 
-const words = texts.add;
+const words = addingTexts.add;
 
 export function AddDevice({ code: fromAddress }: { code?: DeviceCode | undefined }) {
   const bluetooth = bluetoothOf(navigator);

@@ -10,6 +10,7 @@ import { clockTime, nowMs } from '../state/clock.ts';
 import type { Device } from '../state/device.ts';
 import { session } from '../state/session.ts';
 import { texts } from '../texts.ts';
+import { addingTexts } from '../texts/adding.ts';
 
 const words = texts.ownership;
 type Ownership = Data<Client['devices'][':deviceId']['ownership']['$get']>;
@@ -74,7 +75,7 @@ function PairingWindow({ ownership, present }: PartProps) {
           {apiUrl.value !== '' && (
             <>
               <p class="hint">{words.pairingElsewhere}</p>
-              <Once label={texts.add.manual.address} value={apiUrl.value} />
+              <Once label={addingTexts.add.manual.address} value={apiUrl.value} />
             </>
           )}
         </>

@@ -50,7 +50,7 @@ export async function registerSerials(
   const results = new Map(rows.map((row) => [row.deviceSN, resultOf(row, before, after)]));
   const list = lines.map(({ line, deviceSN, problem }) => {
     const deviceId = after.get(deviceSN ?? '')?.deviceId ?? null;
-    return { line, deviceSN, deviceId, result: problem ?? results.get(deviceSN ?? '') };
+    return { line, deviceSN, deviceId, result: problem ?? results.get(deviceSN) ?? 'invalid' };
   });
   return { registered: list.filter(({ result }) => result === 'registered').length, list };
 }
