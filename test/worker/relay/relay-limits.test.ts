@@ -1,5 +1,5 @@
 // What a relay shard bounds (decision: relay): sockets of an address, user and device, and what waits for a client that does
-// not read. The rates of frames are in test/system/relay-floods.
+// not read. The rates of frames are in test/attacks/relay-floods.
 import { evictDurableObject, runInDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { describe, expect, it, vi } from 'vitest';
