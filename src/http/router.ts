@@ -1,5 +1,5 @@
-// How routes are made: the router and what a handler finds in its context, the declaration of a route, and one reading of what
-// comes in. Bodies are text of limited size, however they are transferred, and JSON whatever their content type says. Routes of
+// How routes are made: the router and what a handler finds in its context, the declaration of a route, and one reading of
+// requests. Bodies are text of limited size, however they are transferred, and JSON whatever their content type says. Routes of
 // the reference answer invalid input alike, the others choose their answer.
 import { createRoute, OpenAPIHono, type RouteConfig, type z } from '@hono/zod-openapi';
 import { zValidator } from '@hono/zod-validator';

@@ -1,4 +1,4 @@
-// The page of the link in a mail: it proves the email of an account, whoever is signed in here.
+// The page of the link in a mail: it proves the email of an account, no matter who is signed in here.
 import { createClient, dataOf } from '@latchwork/client';
 import { useSignal } from '@preact/signals';
 import { Action } from '../parts/form.tsx';

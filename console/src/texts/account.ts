@@ -28,7 +28,7 @@ export const accountTexts = {
     passwordChanged: (sessions: number, keys: number) =>
       `The password was changed. Ended: ${sessions} other sessions, ${keys} API keys.`,
     endSessions: 'Sign out everywhere else',
-    endKeys: 'Delete all API keys: whoever knew the old password may have made one',
+    endKeys: 'Delete all API keys: somebody with the old password may have made one',
   },
   verification: {
     title: 'Confirm your email',
