@@ -82,7 +82,7 @@ test.each([
         expect((await call(`/devices/${deviceId}/status`)).data['online']).toBe(true);
         expect((await command()).code).toBe(200);
       },
-      { timeout: 10_000, interval: 250 },
+      { timeout: 60_000, interval: 250 },
     );
   }
 

@@ -26,9 +26,11 @@ for (const missing of [rabbitmqMissing, dynamicSecurityMissing]) {
   if (missing !== null) console.warn(`skipped: ${missing}`);
 }
 
-/** A bridge through which the service is healthy; with a client id that it made up, as an operator would run it. */
+/** An active bridge through which the service is healthy; with a client id that it made up, as an operator would run it. */
 async function startBridge(rig: WorkerRig, protocol: 'auto' | '5' | '3.1.1'): Promise<BridgeProcess> {
   const bridge = rig.startBridge({ environment: { MQTT_PROTOCOL: protocol, MQTT_CLIENT_ID: '' } });
+  // The service may still count the bridge before it as connected.
+  await bridge.untilReady();
   await rig.untilHealthy();
   return bridge;
 }
