@@ -34,7 +34,7 @@ const computing = { maxWorkers: cores, sequence: { groupOrder: 0 } };
 const withProcesses = { maxWorkers: 3 * cores, sequence: { groupOrder: 1 } };
 
 /** Within a group, projects with the longest files come first: none of these runs on alone at the end. */
-const projectOrder = ['unit', 'worker', 'fuzz', 'faults', 'system', 'bridge', 'gateway', 'conformance'];
+const projectOrder = ['unit', 'worker', 'fuzz', 'faults', 'brokers', 'system', 'bridge', 'gateway', 'conformance'];
 
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
@@ -115,6 +115,7 @@ export default defineConfig({
       project('conformance-direct', conformance, 'conformance'),
       project('conformance-gateway', conformance, 'conformance'),
       project('system', patient),
+      project('brokers', patient),
       project('console', { globalSetup: ['rig/services/console-service.ts'] }),
       project('attacks', { ...patient, maxConcurrency: 4 }),
       project('faults', patient),

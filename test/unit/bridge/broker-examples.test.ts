@@ -1,5 +1,5 @@
 // What the example configurations must hold, whether or not their broker can be run here. mosquitto's and RabbitMQ's are
-// also started by system/real-brokers.
+// also started by brokers/real-brokers.
 import { readFileSync, readdirSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { bridgeRights } from '../../../src/domain/topic-rights.ts';

@@ -19,7 +19,7 @@ import { MqttTestClient, refusalOf } from '../../rig/clients/mqtt-client.ts';
 import { findFreePort } from '../../rig/ports.ts';
 import { RabbitMq, rabbitmqMissing } from '../../rig/brokers/rabbitmq.ts';
 import { hookSecret, WorkerRig } from '../../rig/worker/worker-rig.ts';
-import { expectLogins, expectReportsAndCommands, expectSeparateTopics, type Job } from './main-job.ts';
+import { expectLogins, expectReportsAndCommands, expectSeparateTopics, type Job } from '../system/main-job.ts';
 import { dataOf } from '../../rig/clients/api.ts';
 
 for (const missing of [rabbitmqMissing, dynamicSecurityMissing]) {
