@@ -20,6 +20,7 @@ import type { InboundMessage } from '../../../src/domain/device/messages/inbox.t
 import { mentionedCommands } from '../../../src/domain/device/messages/messages.ts';
 import type { ProjectionOutcome } from '../../../src/domain/device/presence/projection.ts';
 import { viewEvents, viewStatus } from '../../../src/domain/device/core/views.ts';
+import { unwrap } from '../../../src/domain/refusal.ts';
 import { readLimits } from '../../../src/limits.ts';
 import type { TopicAction } from '../../../src/protocol/mqtt.ts';
 
@@ -62,6 +63,7 @@ export class CoreDevice {
   readonly #journal: JournalEntry[] = [];
   readonly #guests: GuestEntry[] = [];
   #lastNumber = 0;
+  #sessionStartedAtMs = 0;
   #lastSeq = 0;
 
   constructor(nowMs: number, settings: Partial<DeviceSettings> = {}, deviceId = 'dev_00000001') {
@@ -86,6 +88,20 @@ export class CoreDevice {
     this.effects.push(...effects);
     for (const effect of effects) this.#answer(effect);
     return result;
+  }
+
+  /** Its broker reports a session that begins now. */
+  connect(): void {
+    this.#sessionStartedAtMs = this.nowMs;
+    const report = { kind: 'connected', sessionStartedAtMs: this.nowMs } as const;
+    this.run({ kind: 'connection_reported', report });
+  }
+
+  /** Its broker reports that the session ends now. */
+  disconnect(): void {
+    const end = { endedAtMs: this.nowMs, reason: 'tcp_closed' };
+    const report = { kind: 'disconnected', sessionStartedAtMs: this.#sessionStartedAtMs, ...end } as const;
+    this.run({ kind: 'connection_reported', report });
   }
 
   receive(action: TopicAction, payload: unknown, fields: Partial<InboundMessage> = {}) {
@@ -120,11 +136,12 @@ export class CoreDevice {
   /** Without the activation that the constructor made. */
   events() {
     const page = { page: 1, size: 100 };
-    return ask(this.#device, inPerson(ownerId), 'readReports', (state) => {
+    const outcome = ask(this.#device, inPerson(ownerId), 'readReports', (state) => {
       const activations = state.activations.filter(({ reason }) => reason !== 'first');
       const stored = { transitions: this.#transitions, journal: this.#journal, guests: this.#guests };
       return viewEvents({ ...state, activations }, stored, page, inPerson(ownerId));
     });
+    return unwrap(outcome).list;
   }
 
   status() {

@@ -13,7 +13,7 @@ const minuteMs = 60_000;
 /** A device whose broker reports connections, online. */
 function online(limits = readLimits('')): CoreDevice {
   const device = new CoreDevice(startMs, { limits });
-  device.run({ kind: 'connection_reported', report: { kind: 'connected', sessionStartedAtMs: startMs } });
+  device.connect();
   return device;
 }
 
@@ -21,11 +21,6 @@ function logIn(device: CoreDevice, fields: { isClientIdRight?: boolean; matchedD
   const given = { isClientIdRight: true, matchedDigest: 'password', ...fields };
   const { productKey } = device;
   return device.run({ kind: 'login_attempted', productKey, address: '192.0.2.7', relayShard: undefined, ...given });
-}
-
-function eventsOf(device: CoreDevice) {
-  const events = device.events();
-  return events.ok ? events.value.list : [];
 }
 
 it('a session that the broker reported is believed without a message for as long as the limit says', () => {
@@ -38,7 +33,7 @@ it('a session that the broker reported is believed without a message for as long
     device.fireAlarm();
     expect(device.status().online).toBe(isOnline);
   }
-  expect(eventsOf(device)[0]).toMatchObject({ status: 'offline', reason: 'silence' });
+  expect(device.events()[0]).toMatchObject({ status: 'offline', reason: 'silence' });
 });
 
 it('a claimed device needs no less to activate again because its product asks for less', () => {
@@ -101,10 +96,7 @@ describe('a message', () => {
 
   it('of the service itself is ignored when it comes back', () => {
     const device = online();
-    device.run({
-      kind: 'connection_reported',
-      report: { kind: 'disconnected', sessionStartedAtMs: startMs, endedAtMs: startMs, reason: 'tcp_closed' },
-    });
+    device.disconnect();
     const own = device.published.find(({ topic }) => topic.endsWith(status));
     expect(device.receive(status, own?.payload)).toMatchObject({ result: 'ignored' });
   });
@@ -117,16 +109,16 @@ describe('dropped messages', () => {
     device.nowMs += minuteMs;
     device.run({ kind: 'messages_dropped', count: 4 });
     const time = new Date(device.nowMs).toISOString();
-    expect(eventsOf(device)[0]).toEqual({ status: 'flooded', reason: 'too_many_messages', detail: '', time, count: 7 });
+    expect(device.events()[0]).toEqual({ status: 'flooded', reason: 'too_many_messages', detail: '', time, count: 7 });
     device.sleep();
-    expect(eventsOf(device)[0]).toMatchObject({ status: 'flooded', count: 7 });
+    expect(device.events()[0]).toMatchObject({ status: 'flooded', count: 7 });
   });
 
   it('are saved at most once a minute', () => {
     const device = online();
     for (let times = 0; times < 100; times++) device.run({ kind: 'messages_dropped', count: 1 });
     device.sleep();
-    expect(eventsOf(device)[0]).toMatchObject({ status: 'flooded', count: 1 });
+    expect(device.events()[0]).toMatchObject({ status: 'flooded', count: 1 });
   });
 });
 
@@ -137,7 +129,7 @@ describe('a refused login', () => {
     device.nowMs += minuteMs;
     logIn(device, { matchedDigest: undefined });
     logIn(device, { isClientIdRight: false });
-    expect(eventsOf(device)).toMatchObject([
+    expect(device.events()).toMatchObject([
       { status: 'login_refused', reason: 'wrong_client_id', count: 1, address: '192.0.2.7' },
       { status: 'login_refused', reason: 'wrong_password', count: 2, time: new Date(device.nowMs).toISOString() },
       { status: 'online', reason: 'connected' },
@@ -150,7 +142,7 @@ describe('a refused login', () => {
     logIn(device, { matchedDigest: 'password' });
     device.run({ kind: 'administered', actor: inPerson(1), change: { isDisabled: true } });
     logIn(device, { matchedDigest: 'next' });
-    const refused = eventsOf(device).flatMap((event) => (event.status === 'login_refused' ? event.reason : []));
+    const refused = device.events().flatMap((event) => (event.status === 'login_refused' ? event.reason : []));
     expect(refused.sort()).toEqual(['disabled', 'revoked']);
   });
 
@@ -160,7 +152,7 @@ describe('a refused login', () => {
       for (let attempt = 0; attempt < 20; attempt++) logIn(device, { matchedDigest: undefined });
       device.nowMs += 60 * minuteMs;
     }
-    const refused = eventsOf(device).filter((event) => event.status === 'login_refused');
+    const refused = device.events().filter((event) => event.status === 'login_refused');
     expect(refused).toHaveLength(48);
     expect(refused[0]).toMatchObject({ count: 20 });
   });
@@ -170,11 +162,11 @@ describe('a refused login', () => {
     logIn(device, { matchedDigest: undefined });
     logIn(device, { matchedDigest: undefined });
     device.sleep();
-    expect(eventsOf(device)[0]).toMatchObject({ count: 1 });
+    expect(device.events()[0]).toMatchObject({ count: 1 });
     device.nowMs += minuteMs;
     logIn(device, { matchedDigest: undefined });
     device.sleep();
-    expect(eventsOf(device)[0]).toMatchObject({ count: 2 });
+    expect(device.events()[0]).toMatchObject({ count: 2 });
   });
 });
 
@@ -221,7 +213,7 @@ describe('the queued command of an API key', () => {
     const { commandId } = device.request({ params: toggle('up'), ttlSeconds: 60 }, key);
     expect(publishedBy(device)).toEqual([commandId]);
     device.effects.length = 0;
-    device.run({ kind: 'connection_reported', report: { kind: 'connected', sessionStartedAtMs: startMs } });
+    device.connect();
     expect(checksOf(device)).toEqual([check]);
     return { device, commandId };
   }

@@ -25,11 +25,10 @@ function isOnlineWithoutSocket(device: CoreDevice, afterMs: number): boolean {
   return device.status().online;
 }
 
-function details(device: CoreDevice): string[] {
-  const events = device.events();
-  if (!events.ok) throw new Error(events.refusal.kind);
-  return events.value.list.flatMap((event) => [`${event.status} ${event.detail}`.trim()]);
-}
+const details = (device: CoreDevice) => device.events().map(({ status, detail }) => `${status} ${detail}`.trim());
+
+/** An open connection, without a socket. */
+const open = () => DirectConnection.open({ serializeAttachment: () => undefined } as unknown as WebSocket, '');
 
 describe('a direct session', () => {
   it('is told apart from every earlier one, also where the clock of a broker is ahead', () => {
@@ -77,17 +76,23 @@ describe('a direct session', () => {
     expect(results).toEqual([{ result: 'rejected', reason: 'session_revoked' }]);
   });
 
-  it('whose socket is gone counts for the grace, also over sleeps, and then ended with its process', () => {
-    const device = new CoreDevice(startMs);
-    connect(device);
-    device.nowMs += 10_000;
-    device.sleep();
-    expect(isOnlineWithoutSocket(device, 0)).toBe(true);
-    device.sleep();
-    expect(isOnlineWithoutSocket(device, 29_999)).toBe(true);
-    expect(isOnlineWithoutSocket(device, 1)).toBe(false);
-    expect(details(device)).toEqual(['offline deployed', 'online']);
-  });
+  it.each([
+    ['30 seconds', '', 300_000, 30_000],
+    ['so long as the limits say', 'directWatchSeconds=10,directReconnectGraceSeconds=2', 10_000, 2_000],
+  ])(
+    'whose socket is gone counts for %s, also over sleeps, and then ended with its process',
+    (_, set, watchMs, graceMs) => {
+      const device = new CoreDevice(startMs, { limits: readLimits(set) });
+      connect(device);
+      expect(device.state.direct.checkAtMs).toBe(startMs + watchMs);
+      device.sleep();
+      expect(isOnlineWithoutSocket(device, 0)).toBe(true);
+      device.sleep();
+      expect(isOnlineWithoutSocket(device, graceMs - 1)).toBe(true);
+      expect(isOnlineWithoutSocket(device, 1)).toBe(false);
+      expect(details(device)).toEqual(['offline deployed', 'online']);
+    },
+  );
 
   it('sets one alarm for its watch, which a check moves on only once it has passed', () => {
     const device = new CoreDevice(startMs);
@@ -118,17 +123,6 @@ describe('a direct session', () => {
     }
   });
 
-  it('is watched, and missed for so long, as the limits say', () => {
-    const limits = readLimits('directWatchSeconds=10,directReconnectGraceSeconds=2');
-    const device = new CoreDevice(startMs, { limits });
-    connect(device);
-    expect(device.state.direct.checkAtMs).toBe(startMs + 10_000);
-    expect(isOnlineWithoutSocket(device, 0)).toBe(true);
-    expect(isOnlineWithoutSocket(device, 1_999)).toBe(true);
-    expect(isOnlineWithoutSocket(device, 1)).toBe(false);
-    expect(details(device)).toEqual(['offline deployed', 'online']);
-  });
-
   it('publishes its announcements only where somebody may hear them', () => {
     const device = new CoreDevice(startMs);
     const startedAtMs = connect(device);
@@ -145,7 +139,7 @@ describe('packets of a connection', () => {
   it('are as large as the limit at most', () => {
     const limits = readLimits('directPacketBytes=1024');
     const readAll = (length: number) => {
-      const connection = DirectConnection.open({ serializeAttachment: () => undefined } as unknown as WebSocket, '');
+      const connection = open();
       // A PUBLISH of that length in all: its type, two bytes that tell how much follows, and that.
       const left = length - 3;
       connection.reader.push(Uint8Array.of(0x30, (left % 128) + 128, Math.floor(left / 128)));
@@ -160,8 +154,7 @@ describe('packets of a connection', () => {
   it('are a burst and then so many a second', () => {
     const limits = readLimits('directPacketsPerSecond=5');
     const burst = directLimits.packetBurst;
-    const socket = { serializeAttachment: () => undefined } as unknown as WebSocket;
-    const connection = DirectConnection.open(socket, '');
+    const connection = open();
     const taken = (sent: number, atMs: number, rateLimits: 'production' | 'relaxed' = 'production') => {
       connection.reader.push(Uint8Array.from({ length: sent * 2 }, (_, at) => (at % 2 === 0 ? 0xc0 : 0)));
       const read = { packets: 0, isTooFast: false };

@@ -17,7 +17,7 @@ const tooMany = { result: 'rejected', reason: 'too_many_messages' };
 
 function online(): CoreDevice {
   const device = new CoreDevice(startMs);
-  device.run({ kind: 'connection_reported', report: { kind: 'connected', sessionStartedAtMs: startMs } });
+  device.connect();
   return device;
 }
 
@@ -28,12 +28,7 @@ function exhaust(device: CoreDevice): void {
   }
 }
 
-function eventsOf(device: CoreDevice) {
-  const events = device.events();
-  return events.ok ? events.value.list : [];
-}
-
-const floodsOf = (device: CoreDevice) => eventsOf(device).filter((event) => event.status === 'flooded');
+const floodsOf = (device: CoreDevice) => device.events().filter((event) => event.status === 'flooded');
 
 const pushesOf = (device: CoreDevice) =>
   device.effects.flatMap((effect) => (effect.kind === 'push' ? [JSON.parse(effect.payload) as unknown] : []));
@@ -187,10 +182,10 @@ describe('a device that comes and goes without end', () => {
 
   function flap(device: CoreDevice): void {
     for (let round = 1; round <= rounds; round++) {
-      const sessionStartedAtMs = (device.nowMs += 10);
-      device.run({ kind: 'connection_reported', report: { kind: 'connected', sessionStartedAtMs } });
-      const end = { endedAtMs: (device.nowMs += 10), reason: 'tcp_closed' };
-      device.run({ kind: 'connection_reported', report: { kind: 'disconnected', sessionStartedAtMs, ...end } });
+      device.nowMs += 10;
+      device.connect();
+      device.nowMs += 10;
+      device.disconnect();
     }
   }
 
@@ -198,13 +193,13 @@ describe('a device that comes and goes without end', () => {
     const device = online();
     flap(device);
     device.sleep();
-    const events = eventsOf(device);
+    const events = device.events();
     const transitions = events.reduce((sum, event) => sum + ('count' in event ? (event.count ?? 1) : 1), 0);
     expect(transitions).toBe(2 * rounds);
     expect(events[0]).toMatchObject({ status: 'offline', reason: 'disconnected' });
     expect(events.length).toBeLessThan(maxTransitions + 10);
     waitForAlarm(device);
-    expect(eventsOf(device)).toEqual(events);
+    expect(device.events()).toEqual(events);
   });
 
   it('is announced up to the limit, and in the end as what it is', () => {

@@ -7,17 +7,6 @@ import { projectionsPerMinute } from '../../../src/domain/device/presence/projec
 const startMs = 1_790_000_000_000;
 const intervalMs = 60_000 / projectionsPerMinute;
 
-let sessionStartedAtMs = startMs;
-function connect(device: CoreDevice): void {
-  sessionStartedAtMs = device.nowMs;
-  device.run({ kind: 'connection_reported', report: { kind: 'connected', sessionStartedAtMs } });
-}
-
-function disconnect(device: CoreDevice): void {
-  const end = { endedAtMs: device.nowMs, reason: 'tcp_closed' };
-  device.run({ kind: 'connection_reported', report: { kind: 'disconnected', sessionStartedAtMs, ...end } });
-}
-
 const writesOf = (device: CoreDevice) => device.effects.filter((effect) => effect.kind === 'write_projection');
 const lastOf = (device: CoreDevice) => writesOf(device).at(-1)!.projection;
 
@@ -35,7 +24,7 @@ function passTime(device: CoreDevice, untilMs: number): void {
 describe('the projection', () => {
   it('of a quiet device is written at once', () => {
     const device = new CoreDevice(startMs);
-    connect(device);
+    device.connect();
     expect(writesOf(device)).toHaveLength(1);
     expect(device.state.presence.isProjectionBehind).toBe(false);
   });
@@ -45,9 +34,9 @@ describe('the projection', () => {
     const seconds = 10;
     for (let ms = 0; ms < seconds * 1000; ms += 4) {
       passTime(device, startMs + ms + 2);
-      connect(device);
+      device.connect();
       passTime(device, startMs + ms + 4);
-      disconnect(device);
+      device.disconnect();
     }
     expect(writesOf(device).length).toBeLessThanOrEqual((seconds * 1000) / intervalMs + 1);
     passTime(device, device.nowMs + intervalMs);
@@ -58,9 +47,9 @@ describe('the projection', () => {
   it('has one write under way at a time, and the next one holds what happened meanwhile', () => {
     const device = new CoreDevice(startMs);
     device.projectionOutcome = undefined;
-    connect(device);
+    device.connect();
     passTime(device, startMs + 10_000);
-    disconnect(device);
+    device.disconnect();
     passTime(device, startMs + 20_000);
     expect(writesOf(device)).toHaveLength(1);
     device.endProjection(lastOf(device).version, 'written');
@@ -72,7 +61,7 @@ describe('the projection', () => {
     const waitsOf = (deviceId: string) => {
       const device = new CoreDevice(startMs, {}, deviceId);
       device.projectionOutcome = 'failed';
-      connect(device);
+      device.connect();
       const waits: number[] = [];
       for (let failures = 0; failures < 12; failures++) {
         const [count, beforeMs] = [writesOf(device).length, device.nowMs];
@@ -96,7 +85,7 @@ describe('the projection', () => {
   it('waits for its turn where others are before it', () => {
     const device = new CoreDevice(startMs);
     device.projectionOutcome = { retryAfterMs: 70_000 };
-    connect(device);
+    device.connect();
     device.projectionOutcome = 'written';
     passTime(device, startMs + 69_999);
     expect(writesOf(device)).toHaveLength(1);
@@ -107,7 +96,7 @@ describe('the projection', () => {
   it('is written again when nothing was heard of the write, also after sleep', () => {
     const device = new CoreDevice(startMs);
     device.projectionOutcome = undefined;
-    connect(device);
+    device.connect();
     device.sleep();
     device.projectionOutcome = 'written';
     passTime(device, startMs + 60_000);
@@ -116,7 +105,7 @@ describe('the projection', () => {
 
   it('keeps no distance where the owner waits for it', () => {
     const device = new CoreDevice(startMs);
-    connect(device);
+    device.connect();
     device.run({ kind: 'administered', actor: inPerson(1), change: { name: 'Another' } });
     expect(writesOf(device).at(-1)).toMatchObject({ isUrgent: true, projection: { name: 'Another' } });
   });
@@ -124,7 +113,7 @@ describe('the projection', () => {
   it('that the owner waits for does not wait for another, which changes nothing when it ends later', () => {
     const device = new CoreDevice(startMs);
     device.projectionOutcome = undefined;
-    connect(device);
+    device.connect();
     device.run({ kind: 'administered', actor: inPerson(1), change: { name: 'Another' } });
     const [older, urgent] = writesOf(device);
     expect(urgent).toMatchObject({ isUrgent: true, projection: { name: 'Another' } });

@@ -6,10 +6,6 @@ const startMs = 1_790_000_000_000;
 const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;
 
-function connect(device: CoreDevice): void {
-  device.run({ kind: 'connection_reported', report: { kind: 'connected', sessionStartedAtMs: device.nowMs } });
-}
-
 function answer(device: CoreDevice, isThere: boolean): void {
   device.run({ kind: 'record_checked', isThere });
 }
@@ -37,7 +33,7 @@ function waitForQuestion(device: CoreDevice): void {
 function returned(settings: { reportsConnections?: boolean } = {}): CoreDevice {
   const device = new CoreDevice(startMs, settings);
   device.nowMs += dayMs;
-  connect(device);
+  device.connect();
   return device;
 }
 
@@ -50,7 +46,7 @@ describe('a device asks D1 for its record', () => {
   it('not on the day of its activation', () => {
     const device = new CoreDevice(startMs);
     device.nowMs += dayMs - 1;
-    connect(device);
+    device.connect();
     device.fireAlarm();
     device.nowMs += 2 * hourMs;
     device.fireAlarm();
@@ -68,14 +64,14 @@ describe('a device asks D1 for its record', () => {
     expect(countAsked(device)).toBe(1);
     answer(device, true);
     pause(device);
-    connect(device);
+    device.connect();
     device.fireAlarm();
     device.nowMs += dayMs - 1;
-    connect(device);
+    device.connect();
     device.fireAlarm();
     expect(countAsked(device)).toBe(0);
     device.nowMs += 1;
-    connect(device);
+    device.connect();
     pause(device);
     waitForQuestion(device);
     expect(countAsked(device)).toBe(1);
@@ -165,7 +161,7 @@ describe('a device that D1 has no record of', () => {
     answer(device, true);
     pause(device);
     device.nowMs += 2 * dayMs;
-    connect(device);
+    device.connect();
     waitForQuestion(device);
     answer(device, false);
     expect(device.status().online).toBe(true);
