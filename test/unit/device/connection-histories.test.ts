@@ -70,8 +70,6 @@ class Chance {
   }
 }
 
-const seedArbitrary = fc.integer();
-
 const sessionsArbitrary: fc.Arbitrary<Session[]> = fc
   .array(
     fc.record({
@@ -169,59 +167,57 @@ function isTrulyOnline(sessions: Session[]): boolean {
   return sessions.some(({ endsAt }) => endsAt === null);
 }
 
+/** @param judge fails for a history whose end is not the truth */
+function tryHistories(numRuns: number, judge: (sessions: Session[], chance: Chance) => void): void {
+  const histories = fc.property(sessionsArbitrary, fc.integer(), (sessions, seed) => judge(sessions, new Chance(seed)));
+  fc.assert(histories, { numRuns, seed: fuzzSeed });
+}
+
+const endOf = (arrivals: Arrival[]) => Math.max(...arrivals.map(({ at }) => at));
+
+function expectTruth(state: PresenceState, sessions: Session[]): void {
+  expect(state.isOnline).toBe(isTrulyOnline(sessions));
+  // In the end subscribers believe what is true, too.
+  expect(state.lastAnnounced ?? 'offline').toBe(state.isOnline ? 'online' : 'offline');
+}
+
 describe('every history of two or three sessions', () => {
   it('ends in the truth where the broker reports connections: 10 000 histories', () => {
-    fc.assert(
-      fc.property(sessionsArbitrary, seedArbitrary, (sessions, seed) => {
-        const arrivals = observe(sessions, reporting, new Chance(seed));
-        const untilAt = Math.max(...arrivals.map(({ at }) => at)) + 10 * minute;
-        const state = live(arrivals, reporting, untilAt);
-        expect(state.isOnline).toBe(isTrulyOnline(sessions));
-        // In the end subscribers believe what is true, too.
-        expect(state.lastAnnounced ?? 'offline').toBe(state.isOnline ? 'online' : 'offline');
-      }),
-      { numRuns: 10_000, seed: fuzzSeed },
-    );
+    tryHistories(10_000, (sessions, chance) => {
+      const arrivals = observe(sessions, reporting, chance);
+      expectTruth(live(arrivals, reporting, endOf(arrivals) + 10 * minute), sessions);
+    });
   });
 
   it('ends in the truth where silence has to tell: 10 000 histories', () => {
-    fc.assert(
-      fc.property(sessionsArbitrary, seedArbitrary, (sessions, seed) => {
-        const arrivals = observe(sessions, silent, new Chance(seed));
-        let untilAt = Math.max(...arrivals.map(({ at }) => at)) + 10 * minute;
-        if (isTrulyOnline(sessions)) {
-          // An open session lives by its keep-alive: what says nothing for two periods is not there.
-          untilAt = Math.max(...arrivals.map(({ at }) => at)) + 30 * second;
-          arrivals.push({ event: message(untilAt), at: untilAt + 300 });
-          untilAt += minute;
-        }
-        const state = live(arrivals, silent, untilAt);
-        expect(state.isOnline).toBe(isTrulyOnline(sessions));
-        expect(state.lastAnnounced ?? 'offline').toBe(state.isOnline ? 'online' : 'offline');
-      }),
-      { numRuns: 10_000, seed: fuzzSeed },
-    );
+    tryHistories(10_000, (sessions, chance) => {
+      const arrivals = observe(sessions, silent, chance);
+      let untilAt = endOf(arrivals) + 10 * minute;
+      if (isTrulyOnline(sessions)) {
+        // An open session lives by its keep-alive: what says nothing for two periods is not there.
+        untilAt = endOf(arrivals) + 30 * second;
+        arrivals.push({ event: message(untilAt), at: untilAt + 300 });
+        untilAt += minute;
+      }
+      expectTruth(live(arrivals, silent, untilAt), sessions);
+    });
   });
 
   it('heals with the next report where the bridge was away and dated old messages late', () => {
-    fc.assert(
-      fc.property(sessionsArbitrary, seedArbitrary, fc.boolean(), (sessions, seed, reports) => {
-        const chance = new Chance(seed);
-        const rules = reports ? reporting : silent;
-        const backAt = chance.below(60 * minute);
-        const arrivals = observe(sessions, rules, chance).map(({ event, at }): Arrival =>
-          'atMs' in event
-            ? { event: { ...event, atMs: Math.max(event.atMs, start + backAt) }, at: Math.max(at, backAt) }
-            : { event, at },
-        );
-        let untilAt = Math.max(...arrivals.map(({ at }) => at)) + 10 * minute;
-        if (isTrulyOnline(sessions)) {
-          arrivals.push({ event: message(untilAt), at: untilAt });
-          untilAt += minute;
-        }
-        expect(live(arrivals, rules, untilAt).isOnline).toBe(isTrulyOnline(sessions));
-      }),
-      { numRuns: 2_000, seed: fuzzSeed },
-    );
+    tryHistories(2_000, (sessions, chance) => {
+      const rules = chance.of(reporting, silent);
+      const backAt = chance.below(60 * minute);
+      const arrivals = observe(sessions, rules, chance).map(({ event, at }): Arrival =>
+        'atMs' in event
+          ? { event: { ...event, atMs: Math.max(event.atMs, start + backAt) }, at: Math.max(at, backAt) }
+          : { event, at },
+      );
+      let untilAt = endOf(arrivals) + 10 * minute;
+      if (isTrulyOnline(sessions)) {
+        arrivals.push({ event: message(untilAt), at: untilAt });
+        untilAt += minute;
+      }
+      expect(live(arrivals, rules, untilAt).isOnline).toBe(isTrulyOnline(sessions));
+    });
   });
 });

@@ -44,24 +44,16 @@ function announcedIn(outcomes: PresenceOutcome[]): (string | undefined)[] {
 }
 
 describe('a device is online', () => {
-  it('when its broker reports a session', () => {
-    expect(isOnlineAfter(reporting, [connected(0), 10])).toBe(true);
-  });
-
-  it('when its login was accepted by a broker that reports no sessions', () => {
-    expect(isOnlineAfter(silent, [authenticated, 10])).toBe(true);
-  });
-
-  it('not by its login alone where the broker reports sessions', () => {
-    expect(isOnlineAfter(reporting, [authenticated, 10])).toBe(false);
-  });
-
-  it.each([
-    ['a report', message(0)],
-    ['an announcement', announced('online', 0)],
-  ])('when %s comes', (_, event) => {
-    expect(isOnlineAfter(reporting, [event, 10])).toBe(true);
-    expect(isOnlineAfter(silent, [event, 10])).toBe(true);
+  it.each<[string, boolean, PresenceRules, PresenceEvent]>([
+    ['when its broker reports a session', true, reporting, connected(0)],
+    ['when its login was accepted by a broker that reports no sessions', true, silent, authenticated],
+    ['not by its login alone where the broker reports sessions', false, reporting, authenticated],
+    ['when a report comes, where the broker reports sessions', true, reporting, message(0)],
+    ['when a report comes, where it reports none', true, silent, message(0)],
+    ['when an announcement comes, where the broker reports sessions', true, reporting, announced('online', 0)],
+    ['when an announcement comes, where it reports none', true, silent, announced('online', 0)],
+  ])('%s', (_, isOnline, rules, event) => {
+    expect(isOnlineAfter(rules, [event, 10])).toBe(isOnline);
   });
 
   it('after it took over its own old session, whatever order the reports have', () => {
