@@ -71,6 +71,13 @@ async function guess(account: Account, addresses: number, days: number): Promise
   return perDay;
 }
 
+/** Five wrong passwords from each of so many addresses. */
+async function failFrom(account: Account, addresses: number): Promise<void> {
+  for (let address = 0; address < addresses; address++) {
+    for (let count = 0; count < 5; count++) await account.fail(`address ${address}`);
+  }
+}
+
 describe('attempts from one address', () => {
   it('are free five times, then wait from one second up to fifteen minutes', async () => {
     const account = new Account();
@@ -112,9 +119,7 @@ describe('attempts from ten thousand addresses', () => {
 
   it('of 190, do not make the owner wait at a new address, nor after a few wrong passwords there', async () => {
     const account = new Account();
-    for (let address = 0; address < 190; address++) {
-      for (let count = 0; count < 5; count++) await account.fail(`address ${address}`);
-    }
+    await failFrom(account, 190);
     // All of them go on.
     for (let second = 0; second < 3_600; second++) {
       account.nowMs += secondMs;
@@ -132,17 +137,13 @@ describe('attempts from ten thousand addresses', () => {
 
   it('beyond their share of a day leave a wait of five seconds', async () => {
     const account = new Account();
-    for (let address = 0; address < 20_000; address++) {
-      for (let count = 0; count < 5; count++) await account.fail(`address ${address}`);
-    }
+    await failFrom(account, 20_000);
     expect(account.opensAt('address of the owner') - account.nowMs).toBe(5 * secondMs);
   });
 
   it('never make a known device wait', async () => {
     const account = new Account();
-    for (let address = 0; address < 20_000; address++) {
-      for (let count = 0; count < 5; count++) await account.fail(`address ${address}`);
-    }
+    await failFrom(account, 20_000);
     for (let typo = 0; typo < 5; typo++) {
       expect(account.opensAt('device of the owner')).toBe(0);
       expect(await account.fail('device of the owner')).toBe(true);
