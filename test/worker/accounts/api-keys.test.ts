@@ -96,32 +96,6 @@ describe('GET /users/api-keys', () => {
 });
 
 describe('DELETE /users/api-keys/:keyId', () => {
-  it('leaves behind no invitation and no claim token of the key, and those of others', async () => {
-    const [guest, other] = [await createUser(), await createUser()];
-    const { deviceId, productKey } = await makeDevice(user);
-    const key = await createKey();
-    const invite = async ({ email }: TestUser, credentials: object) => {
-      const asked = { ...credentials, body: { email, role: 'operator' } };
-      return (await call<{ invitationId: string }>('POST', `/devices/${deviceId}/members`, asked)).data.invitationId;
-    };
-    const claim = async (credentials: object) =>
-      (await call<{ token: string }>('POST', '/devices/claim-tokens', credentials)).data.token;
-    const invitations = [await invite(guest, { key }), await invite(other, { token: user.token })] as const;
-    const tokenOfKey = await claim({ key });
-    await env.DB.prepare('update claim_tokens set made_by_key = ? where user_id = ?')
-      .bind(key.keyId, user.userId)
-      .run();
-    const ownToken = await claim({ token: user.token });
-    expect(await deleteKey(key.keyId)).toMatchObject({ status: 200 });
-    const acceptAs = ({ token }: TestUser, id: string) => call('POST', `/invitations/${id}/accept`, { token });
-    expect(await acceptAs(guest, invitations[0])).toMatchObject({ status: 404 });
-    expect(await acceptAs(other, invitations[1])).toMatchObject({ status: 200 });
-    const use = (token: string) =>
-      call('POST', `/t/${token}/api/v1/devices/activate`, { body: { productKey, deviceSN: crypto.randomUUID() } });
-    expect(await use(tokenOfKey)).toMatchObject({ message: 'invalid_claim_token' });
-    expect(await use(ownToken)).toMatchObject({ status: 200 });
-  });
-
   it('lets nobody in by an invitation that an isolate made just after the deletion', async () => {
     const guest = await createUser();
     const { deviceId } = await makeDevice(user);

@@ -6,7 +6,7 @@ import { hasRight, scopes, scopesFor, type Action, type DeviceAction, type Scope
 import { forgetRevokedUsers } from '../../../src/objects/calls/revoked-users.ts';
 import { memberRoles } from '../../../src/protocol/vocabulary.ts';
 import { exampleBody, listOperations, type Operation } from '../../../rig/inputs/openapi-document.ts';
-import { prepareCallers, ways, type Callers, type Key } from '../rig/authorization-callers.ts';
+import { createKey, prepareCallers, ways, type Callers, type Key } from '../rig/authorization-callers.ts';
 import { call, createUser, openSession, send, type CallOptions } from '../rig/clients/client.ts';
 import { openRelay } from '../rig/clients/relay.ts';
 
@@ -31,7 +31,6 @@ const scopesOf = (operation: Operation): readonly Scope[] => (operation['x-actio
 const actionsOf = (operation: Operation): readonly Action[] => operation['x-actions'] ?? [];
 /** What is offered to others is hidden from everybody else, the owner included. */
 const isOffer = (operation: Operation) => actionsOf(operation).includes('answerOffers');
-/** So is a resource of an account whose ids only its user learns. */
 /** Also hidden: what belongs to an account, which only its user may name. */
 const isHidden = (operation: Operation) => isOffer(operation) || actionsOf(operation).includes('manageSessions');
 /** The owner cannot: only the product's owner, and only of a device that is another user's. */
@@ -110,9 +109,11 @@ describe.each(ways)('with a device connected %s', (way) => {
       expect(withSession.length).toBeGreaterThan(30);
       expect(await lettingIn(withSession, ownerObjects, { token }, /^401 unauthorized: the session/)).toEqual([]);
       const gone = await createUser();
+      const key = await createKey(gone);
       await env.DB.prepare('update users set disabled_at = ? where id = ?').bind(Date.now(), gone.userId).run();
       forgetRevokedUsers();
       expect(await lettingIn(operations, ownerObjects, gone, /^401 unauthorized: the account/)).toEqual([]);
+      expect(await lettingIn(operations.filter(takesKeys), ownerObjects, { key }, /^401 unauthorized/)).toEqual([]);
     });
 
     it('is no API key where a user is wanted in person', async () => {
@@ -150,22 +151,25 @@ describe.each(ways)('with a device connected %s', (way) => {
       expect(claim).toMatchObject({ code: 400, message: 'invalid_claim_token' });
     });
 
-    it('is no other user, with a token or an API key, for what is not theirs', async () => {
-      const { operations, stranger, ownerObjects, missingObjects } = callers;
+    it('is no other user, with a token or an API key, for what is not theirs, claimed or not', async () => {
+      const { operations, stranger, ownerObjects, missingObjects, unclaimed } = callers;
       const withObjects = operations.filter(({ path }) => path.includes('{'));
       expect(withObjects.length).toBeGreaterThan(6);
       const hidden = withObjects.filter(isHidden);
       const others = withObjects.filter((operation) => !isHidden(operation));
+      const byKey = withObjects.filter(takesKeys);
       const { key } = stranger;
       const { token } = stranger.user;
       const missing = /^404 (device_)?not_found$/;
       const letIn = [
         await lettingIn(hidden, ownerObjects, { token }, /^404 not_found$/),
-        await lettingIn(others, ownerObjects, { token }, /^403 forbidden$/),
         await lettingIn(withObjects, missingObjects, { token }, missing),
-        await lettingIn(withObjects.filter(takesKeys), ownerObjects, { key }, /^403 forbidden$/),
-        await lettingIn(withObjects.filter(takesKeys), missingObjects, { key }, missing),
+        await lettingIn(byKey, missingObjects, { key }, missing),
       ];
+      for (const objects of [ownerObjects, { ...ownerObjects, deviceId: unclaimed.deviceId }]) {
+        letIn.push(await lettingIn(others, objects, { token }, /^403 forbidden$/));
+        letIn.push(await lettingIn(byKey, objects, { key }, /^403 forbidden$/));
+      }
       expect(letIn.flat()).toEqual([]);
     });
 

@@ -7,7 +7,7 @@ import { call, send, type CallOptions, type TestUser } from '../rig/clients/clie
 import { createKey, prepareCallers, type Callers } from '../rig/authorization-callers.ts';
 import { report } from '../rig/commands.ts';
 import { accept, invite } from '../rig/sharing.ts';
-import { activate, tokenOf as claimTokenOf } from '../rig/ownership.ts';
+import { activate } from '../rig/ownership.ts';
 import { reportConnected, reportDisconnected, sessionOf } from '../rig/provision.ts';
 
 const names = 'owner operator viewer productOwner stranger read control manage bound other'.split(' ');
@@ -210,37 +210,32 @@ it('tells no member, and no key without `manage`, who else shares and uses the d
   }
 });
 
-it('makes no member of an unclaimed device its owner, even with the serial number', async () => {
-  const { owner, members, device, ownerObjects } = callers;
-  for (const member of [members.viewer, members.operator]) {
-    const token = await claimTokenOf(member);
-    const claim = await activate(ownerObjects['productKey'] ?? '', token, { deviceSN: 'SN-matrix-1' });
-    expect(claim).toMatchObject({ status: 403, data: null });
-  }
-  const { data } = await call<{ role: string }>('GET', `/devices/${device.deviceId}`, { token: owner.user.token });
-  expect(data.role).toBe('owner');
-});
-
-it('leaves nothing of a deleted API key', async () => {
-  const { owner, stranger, ownerObjects } = callers;
+it('leaves nothing of a deleted API key, and what its user made in person', async () => {
+  const { owner, stranger, members, ownerObjects } = callers;
   const { productKey = '', deviceId = '' } = ownerObjects;
   await reportDisconnected({ deviceId });
   const key = await createKey(owner.user);
-  const make = async <T>(path: string, body: object) => (await call<T>('POST', `/devices/${path}`, { key, body })).data;
-  const { token } = await make<{ token: string }>('claim-tokens', {});
-  const invitation = { email: stranger.user.email, role: 'operator' };
-  const { invitationId } = await make<{ invitationId: string }>(`${deviceId}/members`, invitation);
+  const { token } = owner.user;
+  type Made = Record<'token' | 'invitationId' | 'url' | 'commandId', string>;
+  const make = async (path: string, body: object, by: CallOptions = { key }) =>
+    (await call<Made>('POST', `/devices/${path}`, { ...by, body })).data;
+  const claimTokens = [await make('claim-tokens', {}), await make('claim-tokens', {}, { token })] as const;
+  const inviteBy = (user: TestUser, by: CallOptions) =>
+    make(`${deviceId}/members`, { email: user.email, role: 'operator' }, by);
+  const invitations = [await inviteBy(stranger.user, { key }), await inviteBy(members.viewer, { token })] as const;
   const expiresAt = new Date(Date.now() + 3_600_000).toISOString();
-  const { url } = await make<{ url: string }>(`${deviceId}/guest-links`, { command: { action: 'trigger' }, expiresAt });
-  const queued = { action: 'toggle', position: 'up' };
-  const { commandId } = await make<{ commandId: string }>(`${deviceId}/control?ttl=3600`, queued);
+  const { url } = await make(`${deviceId}/guest-links`, { command: { action: 'trigger' }, expiresAt });
+  const { commandId } = await make(`${deviceId}/control?ttl=3600`, { action: 'toggle', position: 'up' });
   const page = () => send('GET', new URL(url).pathname);
   expect((await page()).status).toBe(200);
-  await call('DELETE', `/users/api-keys/${key.keyId}`, { token: owner.user.token });
+  await call('DELETE', `/users/api-keys/${key.keyId}`, { token });
   expect((await page()).status).toBe(410);
-  expect(await accept(invitationId, stranger.user)).toMatchObject({ status: 404 });
-  expect(await activate(productKey, token, { deviceSN: 'SN-left' })).toMatchObject({ data: null });
+  expect(await accept(invitations[0].invitationId, stranger.user)).toMatchObject({ status: 404 });
+  expect(await accept(invitations[1].invitationId, members.viewer)).toMatchObject({ status: 200 });
+  const claim = (index: 0 | 1) => activate(productKey, claimTokens[index].token, { deviceSN: 'SN-left' });
+  expect(await claim(0)).toMatchObject({ message: 'invalid_claim_token', data: null });
+  expect(await claim(1)).toMatchObject({ status: 200 });
   await reportConnected({ deviceId });
-  const command = () => call('GET', `/devices/${deviceId}/commands/${commandId}`, { token: owner.user.token });
+  const command = () => call('GET', `/devices/${deviceId}/commands/${commandId}`, { token });
   await expect.poll(command).toMatchObject({ data: { state: 'cancelled', reason: 'revoked' } });
 });

@@ -47,6 +47,7 @@ export async function prepareCallers(way: Way) {
   const keyOfOtherProduct = await createKey(owner.user, { productKey: otherKey });
   const holder = await createUser();
   const claimed = (await activate(productKey, await tokenOf(holder), { deviceSN: 'SN-claimed' })).data;
+  const unclaimed = (await activate(productKey, undefined, { deviceSN: 'SN-unclaimed' })).data;
   const members = { operator: await createUser(), viewer: await createUser() };
   for (const role of memberRoles) await share({ deviceId, productKey }, members[role], role, owner.user);
   const invited = await invite({ deviceId, productKey }, { email: 'nobody@example.test' }, 'viewer', owner.user);
@@ -102,6 +103,7 @@ export async function prepareCallers(way: Way) {
     /** Has claimed a device of the same product. */
     holder,
     claimed,
+    unclaimed,
     badCredentials,
     guestToken,
   };
