@@ -282,6 +282,16 @@ describe('passwords that are to be hashed', () => {
     expect(await queue.run(stranger, () => Promise.resolve('next'))).toBe('next');
   });
 
+  it('of an unknown name are hashed as well: no answer comes sooner because there is no account', async () => {
+    const normalize = vi.spyOn(String.prototype, 'normalize');
+    expect((await logIn('nobody', 'never a password')).status).toBe(401);
+    // The step before scrypt; names are brought to another form.
+    const results = normalize.mock.results.map(({ value }) => String(value));
+    const hashed = results.filter((_, index) => normalize.mock.calls[index]?.[0] === 'NFC');
+    normalize.mockRestore();
+    expect(hashed).toEqual(['never a password']);
+  });
+
   it('of a stranger are refused before the database is asked if the queue is full, of a known client not', async () => {
     const { username } = await createAccount();
     const address = '203.0.113.40';
