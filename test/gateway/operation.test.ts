@@ -87,7 +87,7 @@ describe('configuration', () => {
     expect('problems' in config ? config.problems.join('\n') : config).toContain(problem);
   });
 
-  test('the secret goes without TLS to this machine alone, or with ALLOW_PLAINTEXT=1', () => {
+  test('no secret goes without TLS to another machine, unless ALLOW_PLAINTEXT is 1', () => {
     for (const [url, more] of [
       ['http://localhost:8787', {}],
       ['http://[::1]:8787', {}],

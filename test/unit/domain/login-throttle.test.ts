@@ -105,7 +105,7 @@ describe('attempts from one address', () => {
 });
 
 describe('attempts from ten thousand addresses', () => {
-  it('are at most 18 280 guesses a day', async () => {
+  it('never make more than 18 280 guesses a day', async () => {
     const [first, second] = await guess(new Account(), 10_000, 2);
     expect(first).toBeGreaterThan(17_280);
     expect(first).toBeLessThanOrEqual(18_281);

@@ -203,7 +203,7 @@ describe('a disabled account', () => {
 });
 
 describe('a confirmation by password', () => {
-  it('is needed for a key, an offer and a release five minutes after the login', async () => {
+  it('is not left out: five minutes after the login nobody makes a key, an offer or a release without it', async () => {
     const owner = await register();
     const device = await makeDevice(owner);
     await openSession(owner.userId, 0, 'young');

@@ -77,14 +77,14 @@ describe('health', () => {
     expect(statuses).toEqual([503, 503, 200, 200, 503]);
   });
 
-  it('is limited by address', async () => {
+  it.each(['/health', '/api/v1/openapi.json'])('and %s are not read by one address without end', async (path) => {
     const changed = { ...production, ...healthOf(() => Promise.resolve(up)), HEALTH_LIMIT: limiter(3) };
     const statuses = [];
     for (let count = 0; count < 5; count++) {
-      statuses.push((await ask(changed, '/health', { 'CF-Connecting-IP': '198.51.100.1' })).status);
+      statuses.push((await ask(changed, path, { 'CF-Connecting-IP': '198.51.100.1' })).status);
     }
     expect(statuses).toEqual([200, 200, 200, 429, 429]);
-    expect((await ask(changed, '/health', { 'CF-Connecting-IP': '198.51.100.2' })).status).toBe(200);
+    expect((await ask(changed, path, { 'CF-Connecting-IP': '198.51.100.2' })).status).toBe(200);
   });
 });
 
@@ -124,7 +124,7 @@ describe('the rate of a user', () => {
     expect((await read(other.token)).status).toBe(200);
   });
 
-  it('is used up sooner by searches and by changes that all devices of a product learn', async () => {
+  it('does not count a search, or a change that all devices of a product learn, as one request', async () => {
     const { token } = await createUser();
     const changed = { ...production, LIMITS: 'userRequestsPerSecond=1,userWritesPerSecond=1' } as unknown as Env;
     const headers = { Authorization: `Bearer ${token}` };
