@@ -33,8 +33,11 @@ const computing = { maxWorkers: cores, sequence: { groupOrder: 0 } };
 /** Files that start processes and mostly wait for them, after the others. */
 const withProcesses = { maxWorkers: 3 * cores, sequence: { groupOrder: 1 } };
 
+/** Files that take all the time of the processors: last and few, so that they hold up no other file. */
+const withFloods = { maxWorkers: cores + 1, sequence: { groupOrder: 2 } };
+
 /** Within a group, projects with the longest files come first: none of these runs on alone at the end. */
-const projectOrder = ['unit', 'worker', 'fuzz', 'faults', 'brokers', 'system', 'bridge', 'gateway', 'conformance'];
+const projectOrder = ['unit', 'worker', 'fuzz', 'brokers', 'system', 'bridge', 'gateway', 'conformance'];
 
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
@@ -117,8 +120,8 @@ export default defineConfig({
       project('system', patient),
       project('brokers', patient),
       project('console', { globalSetup: ['rig/services/console-service.ts'] }),
-      project('attacks', { ...patient, maxConcurrency: 4 }),
-      project('faults', patient),
+      project('attacks', { ...patient, ...withFloods, maxConcurrency: 4 }),
+      project('faults', { ...patient, ...withFloods }),
     ],
   },
 });
