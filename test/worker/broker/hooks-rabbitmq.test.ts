@@ -1,10 +1,10 @@
 // RabbitMQ's HTTP authorization backend: requests as RabbitMQ 3.10.8 with rabbitmq_mqtt sends them (recorded), answers
 // byte by byte. Also read in github.com/rabbitmq/rabbitmq-server at v3.10.8, v3.13.7 and v4.0.5:
 // deps/rabbitmq_auth_backend_http/src/rabbit_auth_backend_http.erl (members, `Host` header, `ssl_options`) and its schema,
-// deps/rabbitmq_mqtt/src/rabbit_mqtt_util.erl (names of queues).
+// deps/rabbitmq_mqtt/src/rabbit_mqtt_util.erl (names of queues). What all vendors share is in hooks-vendors.test.
 import { describe, expect, it } from 'vitest';
 import { callHook, hookSecret } from '../rig/clients/hooks.ts';
-import { provisionDevice } from '../rig/provision.ts';
+import { provisionDevice, type TestDevice } from '../rig/provision.ts';
 
 const path = (hook: string) => `rabbitmq/s/${hookSecret}/${hook}`;
 const form = { 'Content-Type': 'application/x-www-form-urlencoded' };
@@ -17,55 +17,29 @@ const name = 'acme%26dev_01abcdef';
 const variables = `variable_map.client_id=${name}&variable_map.username=${name}&variable_map.vhost=%2F`;
 const resource = (kind: string, of: string, permission: string, username = name) =>
   `username=${username}&vhost=%2F&resource=${kind}&name=${of}&permission=${permission}&tags=&client_id=${username}`;
-const topic = (permission: string, routingKey: string, username = name) =>
-  `username=${username}&vhost=%2F&resource=topic&name=amq.topic&permission=${permission}&tags=` +
+const topic = (permission: string, routingKey: string) =>
+  `username=${name}&vhost=%2F&resource=topic&name=amq.topic&permission=${permission}&tags=` +
   `&routing_key=${routingKey}&${variables}`;
 
 describe('the user path', () => {
+  const encode = ({ name: own, password }: TestDevice) =>
+    `username=${encodeURIComponent(own)}&password=${password}&vhost=%2F&client_id=${encodeURIComponent(own)}`;
+
   it('allows a device, without any tag', async () => {
-    const device = await provisionDevice();
-    const encoded = `switch%26${device.deviceId}`;
-    const body = `username=${encoded}&password=${device.password}&vhost=%2F&client_id=${encoded}`;
-    expect(await ask('user', body)).toEqual(allow);
+    expect(await ask('user', encode(await provisionDevice()))).toEqual(allow);
   });
 
   it('reads a query where the broker is left at its default method', async () => {
-    const device = await provisionDevice();
-    const encoded = `switch%26${device.deviceId}`;
-    const query = `username=${encoded}&password=${device.password}&vhost=%2F&client_id=${encoded}`;
+    const query = encode(await provisionDevice());
     expect(await callHook(`${path('user')}?${query}`, '', {}, 'GET')).toEqual(allow);
   });
 
-  it('allows the bridge under a client id of its own, and under no other', async () => {
-    const login = 'username=latchwork-bridge&password=bridge-mqtt-password-of-the-worker-tests&vhost=%2F&client_id=';
-    expect(await ask('user', `${login}latchwork-bridge`)).toEqual(allow);
-    expect(await ask('user', `${login}latchwork-bridge-0123456789abcdef`)).toEqual(allow);
-    for (const clientId of ['latchwork-bridges', 'latchwork-bridge-', name, '']) {
-      expect(await ask('user', `${login}${clientId}`), clientId).toEqual(deny);
+  it('refuses a login that is not MQTT, and rubbish', async () => {
+    const login = encode(await provisionDevice());
+    const notMqtt = login.replace(/&vhost.*/, '');
+    for (const body of [notMqtt, login.replace('tk_', 'tk_x'), 'username=guest&password=guest', '', '%%%']) {
+      expect(await ask('user', body), body).toEqual(deny);
     }
-  });
-
-  it('refuses a device under the client id of the bridge', async () => {
-    const device = await provisionDevice();
-    const login = `username=switch%26${device.deviceId}&password=${device.password}&vhost=%2F&client_id=`;
-    expect(await ask('user', `${login}latchwork-bridge`)).toEqual(deny);
-    expect(await ask('user', `${login}latchwork-bridge-0123456789abcdef`)).toEqual(deny);
-  });
-
-  it('refuses wrong passwords, wrong client ids, logins that are not MQTT, and rubbish', async () => {
-    const device = await provisionDevice();
-    const encoded = `switch%26${device.deviceId}`;
-    const bodies = [
-      `username=${encoded}&password=tk_wrong&vhost=%2F&client_id=${encoded}`,
-      `username=${encoded}&password=${device.password}&vhost=%2F&client_id=esp32`,
-      `username=${encoded}&password=${device.password}`,
-      `username=${encoded}&vhost=%2F&client_id=${encoded}`,
-      `username=switch%26dev_00000000&password=tk_x&client_id=switch%26dev_00000000`,
-      'username=guest&password=guest&client_id=guest',
-      '',
-      '%%%',
-    ];
-    for (const body of bodies) expect(await ask('user', body), body).toEqual(deny);
   });
 });
 
@@ -119,40 +93,20 @@ describe('the resource path', () => {
 describe('the topic path', () => {
   it.each([
     ['write', '.sys.acme.dev_01abcdef.thing.event.property.post'],
-    ['write', '.sys.acme.dev_01abcdef.thing.service.property.set_reply'],
-    ['write', '.sys.acme.dev_01abcdef.status'],
-    ['read', '.sys.acme.dev_01abcdef.%23'],
     ['read', '.sys.acme.dev_01abcdef.%2A.service.%23'],
-    ['read', '.sys.acme.dev_01abcdef.thing.service.property.set'],
   ])('allows a device to %s %s', async (permission, routingKey) => {
     expect(await ask('topic', topic(permission, routingKey))).toEqual(allow);
   });
 
   it.each([
-    ['write', '.sys.acme.dev_01abcdef.thing.service.property.set'],
-    ['write', '.sys.acme.dev_01abcdeg.status'],
     ['write', '.sys.acme.x.a%2Ab.%252F.%C3%BC'],
     ['write', '/sys/acme/dev_01abcdef/status'],
     ['write', '.sys.acme.dev_01abcdef/status'],
     ['read', '.sys.%2A.dev.x.a%2Ab.c~d.%5Be%5D'],
-    ['read', '.sys.%2A.%2A.status'],
-    ['read', '.sys.acme.%23'],
-    ['read', '%23'],
     ['read', '.sys.acme.dev_01abcdef.%23.status'],
-    ['read', '%24share.g..sys.acme.dev_01abcdef.status'],
     ['delete', '.sys.acme.dev_01abcdef.status'],
   ])('refuses a device to %s %s', async (permission, routingKey) => {
     expect(await ask('topic', topic(permission, routingKey))).toEqual(deny);
-  });
-
-  it('lets the bridge consume and command, and nothing else', async () => {
-    const bridge = 'latchwork-bridge';
-    expect(await ask('topic', topic('read', '.sys.%2A.%2A.thing.event.property.post', bridge))).toEqual(allow);
-    expect(await ask('topic', topic('write', '.sys.acme.dev_01abcdef.thing.service.property.set', bridge))).toEqual(
-      allow,
-    );
-    expect(await ask('topic', topic('read', '.sys.%23', bridge))).toEqual(deny);
-    expect(await ask('topic', topic('write', '.sys.acme.dev_01abcdef.other', bridge))).toEqual(deny);
   });
 
   it('knows the one exchange of the MQTT plugin', async () => {
