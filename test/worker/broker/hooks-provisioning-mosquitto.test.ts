@@ -26,26 +26,34 @@ import { helloOf } from '../rig/clients/link.ts';
 const bridgeSecret = 'bridge-secret-of-the-worker-tests-only';
 const withMosquitto = { ...env, BROKER_PROVISIONING: 'mosquitto' } as unknown as Env;
 
-beforeEach(emptyOutbox);
-
-let bridge: TestSocket | undefined;
+let bridge: TestSocket;
 type Command = { command: string } & Record<string, unknown>;
 
-async function dialIn(): Promise<TestSocket> {
+async function dialIn(): Promise<void> {
   bridge = await openSocket(linkPath, { Authorization: `Bearer ${bridgeSecret}` });
   await bridge.ask(helloOf('one'));
-  return bridge;
 }
+
+async function hangUp(): Promise<void> {
+  bridge.close();
+  await bridge.end();
+}
+
+beforeEach(async () => {
+  await emptyOutbox();
+  await dialIn();
+});
+afterEach(hangUp);
 
 /**
  * The next list of commands, without what their replies are recognised by; answered as mosquitto would, with `errors` by
  * command, or with another outcome.
  */
-async function takeCommands(from: TestSocket, outcome?: object, errors?: Record<string, string>) {
-  return answerCommands(from, await from.next(), outcome, errors);
+async function takeCommands(outcome?: object, errors?: Record<string, string>) {
+  return answerCommands(await bridge.next(), outcome, errors);
 }
 
-function answerCommands(to: TestSocket, frame: unknown, outcome?: object, errors: Record<string, string> = {}) {
+function answerCommands(frame: unknown, outcome?: object, errors: Record<string, string> = {}) {
   const { id, topic, payload, reply } = frame as Record<'id' | 'topic' | 'payload', string> & {
     reply: Record<string, string>;
   };
@@ -57,25 +65,36 @@ function answerCommands(to: TestSocket, frame: unknown, outcome?: object, errors
     return { command, ...(error !== undefined && { error }), correlationData };
   });
   const published = { type: 'published', hasSubscribers: null, reply: JSON.stringify({ responses }) };
-  to.send({ ...(outcome ?? published), id });
+  bridge.send({ ...(outcome ?? published), id });
   return commands.map(({ correlationData, ...command }) => {
     expect(correlationData).toBe(reply['containing']);
     return command;
   });
 }
 
+type Work = BrokerOperation | 'what waits';
+
+function run(work: Work, to = device): Promise<void> {
+  return work === 'what waits' ? deliverWaiting(withMosquitto) : provision(withMosquitto, work, to);
+}
+
+/** The commands that an operation sends, or the delivery of what waits. */
+async function commandsOf(work: Work, outcome?: object, errors?: Record<string, string>) {
+  const commands = takeCommands(outcome, errors);
+  await run(work);
+  return commands;
+}
+
 /** An operation that the broker refuses this time. */
-async function provisionRefused(from: TestSocket, operation: BrokerOperation, to = device): Promise<void> {
-  const refused = takeCommands(from, { type: 'not-published', reason: 'refused' });
-  await provision(withMosquitto, operation, to);
+async function runRefused(work: Work, to = device): Promise<void> {
+  const refused = takeCommands({ type: 'not-published', reason: 'refused' });
+  await run(work, to);
   await refused;
 }
 
-afterEach(async () => {
-  bridge?.close();
-  await bridge?.end();
-  bridge = undefined;
-});
+async function expectSilence(why: string): Promise<void> {
+  expect(await bridge.ask(linkPing), why).toBe(linkPong);
+}
 
 const upsertOf = (password: string, { productKey, deviceId } = device) => {
   const name = `${productKey}&${deviceId}`;
@@ -123,16 +142,17 @@ describe('over the interface', () => {
 
   it('tells the broker of an activation before it is answered, and of a deletion', async () => {
     await call('POST', '/products', { productKey: `p-${user.userId}`, name: 'Switch' });
-    const connected = await dialIn();
-    const commands = takeCommands(connected);
-    const activated = call('POST', '/devices/activate', { productKey: `p-${user.userId}`, deviceSN: '1' });
-    const identity = async () => ({ productKey: `p-${user.userId}`, deviceId: (await activated).deviceId });
-    expect(await commands).toEqual(upsertOf((await activated).mqtt.password, await identity()));
+    const commands = takeCommands();
+    const { deviceId, mqtt } = await call('POST', '/devices/activate', {
+      productKey: `p-${user.userId}`,
+      deviceSN: '1',
+    });
+    expect(await commands).toEqual(upsertOf(mqtt.password, { productKey: `p-${user.userId}`, deviceId }));
     expect(await sealedPasswords()).toEqual([null]);
 
-    const removal = takeCommands(connected);
-    await call('DELETE', `/devices/${(await activated).deviceId}`);
-    const name = `p-${user.userId}&${(await activated).deviceId}`;
+    const removal = takeCommands();
+    await call('DELETE', `/devices/${deviceId}`);
+    const name = `p-${user.userId}&${deviceId}`;
     expect(await removal).toEqual([
       { command: 'deleteClient', username: name },
       { command: 'deleteRole', rolename: `device ${name}` },
@@ -140,6 +160,7 @@ describe('over the interface', () => {
   });
 
   it('answers an activation although the broker is away, and keeps its password sealed until it is back', async () => {
+    await hangUp();
     await call('POST', '/products', { productKey: `q-${user.userId}`, name: 'Switch' });
     const { deviceId, mqtt } = await call('POST', '/devices/activate', {
       productKey: `q-${user.userId}`,
@@ -154,35 +175,26 @@ describe('over the interface', () => {
     expect(row.sealed_password).toMatch(/^[A-Za-z0-9+/=]{80,}$/);
     expect(JSON.stringify(row)).not.toContain(mqtt.password.slice(3, 20));
 
-    const connected = await dialIn();
-    const commands = takeCommands(connected);
-    await deliverWaiting(withMosquitto);
-    expect(await commands).toEqual(upsertOf(mqtt.password, { productKey: `q-${user.userId}`, deviceId }));
+    await dialIn();
+    const upsert = upsertOf(mqtt.password, { productKey: `q-${user.userId}`, deviceId });
+    expect(await commandsOf('what waits')).toEqual(upsert);
     expect(await sealedPasswords()).toEqual([null]);
-    await deliverWaiting(withMosquitto);
-    expect(await connected.ask(linkPing), 'it is delivered once').toBe(linkPong);
+    await run('what waits');
+    await expectSilence('it is delivered once');
   });
 });
 
+const [disable, enable] = [
+  { command: 'disableClient', ...named },
+  { command: 'enableClient', ...named },
+];
+
 it('disables, enables, and ends sessions', async () => {
-  const connected = await dialIn();
-  const take = async (operation: BrokerOperation, lists = 1) => {
-    const taken = (async () => {
-      const commands = [];
-      while (commands.length < lists) commands.push(await takeCommands(connected));
-      return commands;
-    })();
-    await provision(withMosquitto, operation);
-    return taken;
-  };
-  const [disable, enable] = [
-    { command: 'disableClient', ...named },
-    { command: 'enableClient', ...named },
-  ];
-  expect(await take({ kind: 'disable' })).toEqual([[disable]]);
-  expect(await take({ kind: 'upsert' })).toEqual([[enable]]);
-  const rotated = await take({ kind: 'upsert', password: 'tk_new', endsSessions: true }, 2);
-  expect(rotated).toEqual([upsertOf('tk_new'), [disable, enable]]);
+  expect(await commandsOf({ kind: 'disable' })).toEqual([disable]);
+  expect(await commandsOf({ kind: 'upsert' })).toEqual([enable]);
+  const rotated = [takeCommands(), takeCommands()];
+  await run({ kind: 'upsert', password: 'tk_new', endsSessions: true });
+  expect(await Promise.all(rotated)).toEqual([upsertOf('tk_new'), [disable, enable]]);
 });
 
 // Read in github.com/eclipse/mosquitto, v2.0.11 and v2.0.20: src/control.c (PUBACK 0 after the commands, whatever became of
@@ -198,12 +210,9 @@ describe('what mosquitto replies', () => {
     [{ kind: 'disable' }, { disableClient: 'Client not found' }],
     [{ kind: 'delete' }, { deleteClient: 'Client not found', deleteRole: 'Role not found' }],
   ])('counts as success where nothing was to do: %j', async (operation, errors) => {
-    const connected = await dialIn();
-    const taken = takeCommands(connected, undefined, errors);
-    await provision(withMosquitto, operation);
-    await taken;
-    await deliverWaiting(withMosquitto);
-    expect(await connected.ask(linkPing), 'nothing is sent again').toBe(linkPong);
+    await commandsOf(operation, undefined, errors);
+    await run('what waits');
+    await expectSilence('nothing is sent again');
   });
 
   it.each<Case>([
@@ -212,16 +221,11 @@ describe('what mosquitto replies', () => {
     [{ kind: 'upsert' }, { enableClient: 'Client not found' }],
     [{ kind: 'delete' }, { deleteRole: 'Internal error' }],
   ])('counts as a failure, which is logged and tried again: %j %j', async (operation, errors) => {
-    const connected = await dialIn();
     const warn = vi.spyOn(console, 'warn').mockImplementation(() => undefined);
-    const taken = takeCommands(connected, undefined, errors);
-    await provision(withMosquitto, operation);
-    const commands = await taken;
+    const commands = await commandsOf(operation, undefined, errors);
     expect(String(warn.mock.calls.at(-1)?.[0])).toContain(Object.values(errors)[0]);
     warn.mockRestore();
-    const again = takeCommands(connected);
-    await deliverWaiting(withMosquitto);
-    expect(await again).toEqual(commands);
+    expect(await commandsOf('what waits')).toEqual(commands);
   });
 
   it.each([
@@ -230,116 +234,93 @@ describe('what mosquitto replies', () => {
     ['nothing to some command', { reply: '{"responses":[]}' }],
     ['for somebody else', { reply: '{"responses":[{"command":"disableClient","correlationData":"another"}]}' }],
   ])('makes no success of an acknowledgement where it is %s', async (_, reply) => {
-    const connected = await dialIn();
-    const taken = takeCommands(connected, { type: 'published', hasSubscribers: null, ...reply });
-    await provision(withMosquitto, { kind: 'disable' });
-    await taken;
-    const again = takeCommands(connected);
-    await deliverWaiting(withMosquitto);
-    expect(await again).toEqual([{ command: 'disableClient', ...named }]);
+    await commandsOf({ kind: 'disable' }, { type: 'published', hasSubscribers: null, ...reply });
+    expect(await commandsOf('what waits')).toEqual([disable]);
   });
 });
 
 it('delivers only the last of several operations, with the password of the one before', async () => {
-  const connected = await dialIn();
-  await provisionRefused(connected, { kind: 'upsert', password: 'tk_first' });
-  await provisionRefused(connected, { kind: 'disable' });
-  const taken = (async () => [await takeCommands(connected), await takeCommands(connected)])();
-  await deliverWaiting(withMosquitto);
-  expect(await taken).toEqual([upsertOf('tk_first'), [{ command: 'disableClient', ...named }]]);
-  expect(await connected.ask(linkPing)).toBe(linkPong);
+  await runRefused({ kind: 'upsert', password: 'tk_first' });
+  await runRefused({ kind: 'disable' });
+  const lists = [takeCommands(), takeCommands()];
+  await run('what waits');
+  expect(await Promise.all(lists)).toEqual([upsertOf('tk_first'), [disable]]);
+  await expectSilence('nothing else is sent');
 });
 
 it('forgets an undelivered password when the device is deleted', async () => {
-  const connected = await dialIn();
-  await provisionRefused(connected, { kind: 'upsert', password: 'tk_first' });
-  await provisionRefused(connected, { kind: 'delete' });
+  await runRefused({ kind: 'upsert', password: 'tk_first' });
+  await runRefused({ kind: 'delete' });
   expect(await sealedPasswords()).toEqual([null]);
-  const commands = takeCommands(connected);
-  await deliverWaiting(withMosquitto);
-  expect(await commands).toMatchObject([{ command: 'deleteClient' }, { command: 'deleteRole' }]);
+  expect(await commandsOf('what waits')).toMatchObject([{ command: 'deleteClient' }, { command: 'deleteRole' }]);
 });
 
 it('lets the request win that began later, however late the other one ends', async () => {
-  const connected = await dialIn();
-  const first = takeCommands(connected);
+  const first = takeCommands();
   await provisionAtBroker(contextOf(withMosquitto), device, { kind: 'upsert', password: 'tk_later' }, 2_000_000);
   expect(await first).toEqual(upsertOf('tk_later'));
   await provisionAtBroker(contextOf(withMosquitto), device, { kind: 'upsert', password: 'tk_earlier' }, 1_999_999);
-  expect(await connected.ask(linkPing), 'nothing is sent').toBe(linkPong);
+  await expectSilence('nothing is sent');
 });
 
 it('delivers an operation that is requested during the delivery of another one after it', async () => {
-  const connected = await dialIn();
-  const first = provision(withMosquitto, { kind: 'upsert', password: 'tk_first' });
-  const frame = await connected.next();
-  await provision(withMosquitto, { kind: 'disable' });
-  expect(await connected.ask(linkPing), 'it waits for the one under way').toBe(linkPong);
-  answerCommands(connected, frame);
-  await takeCommands(connected);
-  expect(await takeCommands(connected)).toEqual([{ command: 'disableClient', ...named }]);
+  const first = run({ kind: 'upsert', password: 'tk_first' });
+  const frame = await bridge.next();
+  await run({ kind: 'disable' });
+  await expectSilence('it waits for the one under way');
+  answerCommands(frame);
+  await takeCommands();
+  expect(await takeCommands()).toEqual([disable]);
   await first;
   await untilDelivered();
 });
 
 it('delivers each entry once, however many deliver at the same time', async () => {
-  const connected = await dialIn();
-  await provisionRefused(connected, { kind: 'upsert', password: 'tk_first' });
+  await runRefused({ kind: 'upsert', password: 'tk_first' });
   await makeDue();
-  const commands = takeCommands(connected);
+  const commands = takeCommands();
   await Promise.all([1, 2, 3].map(() => deliverOutbox(contextOf(withMosquitto))));
   expect(await commands).toEqual(upsertOf('tk_first'));
-  expect(await connected.ask(linkPing)).toBe(linkPong);
+  await expectSilence('nothing else is sent');
 });
 
 it('stops at the first entry that finds the broker away', async () => {
-  const connected = await dialIn();
-  await provisionRefused(connected, { kind: 'disable' });
-  await provisionRefused(connected, { kind: 'disable' }, other);
+  await runRefused({ kind: 'disable' });
+  await runRefused({ kind: 'disable' }, other);
   for (let round = 1; round <= 5; round++) {
-    const refused = takeCommands(connected, { type: 'not-published', reason: 'refused' });
-    await deliverWaiting(withMosquitto);
-    await refused;
-    expect(await connected.ask(linkPing), 'one entry is tried').toBe(linkPong);
+    await runRefused('what waits');
+    await expectSilence('one entry is tried');
   }
 });
 
 it('opens what was sealed under the secret before the present one', async () => {
-  const connected = await dialIn();
-  await provisionRefused(connected, { kind: 'upsert', password: 'tk_first' });
+  await runRefused({ kind: 'upsert', password: 'tk_first' });
   const secrets = `the-next-sealing-secret-of-the-worker-tests,${readConfig(env).sealingSecrets[0]}`;
-  const rotated = { ...withMosquitto, SEALING_SECRETS: secrets, BRIDGE_SECRETS: 'a'.repeat(32) } as Env;
-  const commands = takeCommands(connected);
-  await deliverWaiting(rotated);
+  const commands = takeCommands();
+  await deliverWaiting({ ...withMosquitto, SEALING_SECRETS: secrets, BRIDGE_SECRETS: 'a'.repeat(32) } as Env);
   expect(await commands).toEqual(upsertOf('tk_first'));
 });
 
 it('gives up a password that nothing opens any more, loudly, and carries on', async () => {
-  const connected = await dialIn();
-  await provisionRefused(connected, { kind: 'upsert', password: 'tk_first' });
+  await runRefused({ kind: 'upsert', password: 'tk_first' });
   const error = vi.spyOn(console, 'error').mockImplementation(() => undefined);
   await deliverWaiting({ ...withMosquitto, SEALING_SECRETS: 'a-wholly-different-secret-of-the-tests' });
-  expect(await connected.ask(linkPing)).toBe(linkPong);
+  await expectSilence('nothing is sent');
   expect(String(error.mock.calls[0]?.[0])).toContain('cannot be opened');
   error.mockRestore();
   expect(await sealedPasswords()).toEqual([null]);
-  await deliverWaiting(withMosquitto);
-  expect(await connected.ask(linkPing), 'it is not tried again').toBe(linkPong);
+  await run('what waits');
+  await expectSilence('it is not tried again');
 });
 
 it('removes delivered entries after an hour', async () => {
-  const connected = await dialIn();
-  const commands = takeCommands(connected);
-  await provision(withMosquitto, { kind: 'disable' });
-  await commands;
-  await provisionRefused(connected, { kind: 'disable' }, other);
+  await commandsOf({ kind: 'disable' });
+  await runRefused({ kind: 'disable' }, other);
   // What a delivered entry leaves has no other effect than its row.
   const countEntries = async () => (await sealedPasswords()).length;
   await deleteExpiredRows(contextOf(withMosquitto).primary(), Date.now(), 100);
   expect(await countEntries()).toBe(2);
   await deleteExpiredRows(contextOf(withMosquitto).primary(), Date.now() + 3_600_001, 100);
   expect(await countEntries(), 'what was not delivered stays').toBe(1);
-  const rest = takeCommands(connected);
-  await deliverWaiting(withMosquitto);
-  expect(await rest).toEqual([{ command: 'disableClient', username: 'acme&dev_01abcdeg' }]);
+  expect(await commandsOf('what waits')).toEqual([{ command: 'disableClient', username: 'acme&dev_01abcdeg' }]);
 });
