@@ -1,4 +1,4 @@
-// Batches with a device whose object hangs or fails: it is asked for again by itself, and the others are answered in time.
+// Batches of many devices, one of which hangs or fails: it is asked for again by itself, and the others are answered in time.
 import { env } from 'cloudflare:workers';
 import { expect, describe, it, vi } from 'vitest';
 import { inPerson } from '../../../src/domain/access.ts';
@@ -6,7 +6,7 @@ import { readConfig } from '../../../src/config.ts';
 import type { PropertiesView } from '../../../src/domain/device/core/views.ts';
 import { unwrap, type Outcome } from '../../../src/domain/refusal.ts';
 import { topicOf, type DeviceIdentity } from '../../../src/domain/topics.ts';
-import { messageFailed } from '../../../src/protocol/bridge.ts';
+import { maxBatchDevices, maxBatchItems, messageFailed } from '../../../src/protocol/bridge.ts';
 import { createContext } from '../../../src/context.ts';
 import { takeBatch } from '../../../src/services/broker/uplink.ts';
 import { provisionDevice, sessionOf, requestSubscription } from '../rig/provision.ts';
@@ -131,11 +131,67 @@ describe('an object that fails', () => {
     expect(await take(context, items.slice(2))).toEqual([{ seq: down, result: 'accepted' }]);
   });
 
-  it('and cannot save either fails altogether', async () => {
-    const device = await provisionDevice();
-    const fail = () => Promise.reject(new Error('the object failed'));
-    const context = overrideIngest(device, fail, fail);
-    expect(await take(context, [itemOf(device, 'up')])).toMatchObject([{ result: 'retry', reason: 'device_failed' }]);
+  it.each([
+    ['device_unreachable', { retryable: true }],
+    ['device_overloaded', { overloaded: true, retryable: true }],
+    ['device_failed', {}],
+  ])('and cannot save either fails altogether, for the reason of the failure: %s', async (reason, marks) => {
+    const [reachable, device] = [await provisionDevice(), await provisionDevice()];
+    const fail = () => Promise.reject(Object.assign(new Error('the object failed'), marks));
+    const items = [itemOf(reachable, 'up'), itemOf(device, 'up'), itemOf(reachable, 'down')];
+    const accepted = items.map(({ seq }) => ({ seq, result: 'accepted' }));
+    const retried = { seq: items[1]!.seq, result: 'retry', reason };
+    expect(await take(overrideIngest(device, fail, fail), items)).toEqual([accepted[0], retried, accepted[2]]);
+    expect(await take(plain(), [items[1]])).toEqual([accepted[1]]);
+    expect(await positionsOf(device)).toEqual(['up']);
+  });
+});
+
+describe('a batch of many devices', () => {
+  it('calls each device once, all of them at the same time', async () => {
+    const devices = await Promise.all(Array.from({ length: 20 }, () => provisionDevice()));
+    const items = Array.from({ length: maxBatchItems }, (_, index) =>
+      itemOf(devices[index % devices.length]!, index < 80 ? 'up' : 'down'),
+    );
+    const calls: string[] = [];
+    let open = 0;
+    let mostOpen = 0;
+    const ingest = async (deviceId: string, ...call: Parameters<Ingest>) => {
+      calls.push(deviceId);
+      mostOpen = Math.max(mostOpen, ++open);
+      const answer = await sessionOf(deviceId).ingest(...call);
+      open -= 1;
+      return answer;
+    };
+    const counting = override({ DEVICE_SESSION: (name) => ({ ingest: ingest.bind(undefined, name) }) });
+    expect((await take(counting, items)).map(({ result }) => result)).toEqual(items.map(() => 'accepted'));
+    expect(calls.toSorted()).toEqual(devices.map(({ deviceId }) => deviceId).toSorted());
+    expect(mostOpen).toBe(20);
+    for (const device of devices) expect((await positionsOf(device))[0]).toBe('down');
+  });
+
+  it('is watched over with one timer, because one each costs a fifth of a call', async () => {
+    const devices = await Promise.all(Array.from({ length: 8 }, () => provisionDevice()));
+    const answerWithinMs = 7_003;
+    const timers = vi.spyOn(globalThis, 'setTimeout');
+    const items = devices.map((device) => itemOf(device, 'up'));
+    const results = await take(plain(), items, answerWithinMs);
+    const delaysMs = timers.mock.calls.map(([, delayMs]) => delayMs);
+    timers.mockRestore();
+    expect(results.map(({ result }) => result)).toEqual(items.map(() => 'accepted'));
+    // And one for the pushes.
+    expect(delaysMs.filter((delayMs) => delayMs === answerWithinMs)).toHaveLength(2);
+  });
+
+  it('asks for a retry of those that are too many for one request', async () => {
+    const items = Array.from({ length: maxBatchDevices + 1 }, (_, index) =>
+      itemOf({ productKey: 'switch', deviceId: `dev_${String(index).padStart(8, '0')}` }, 'up'),
+    );
+    // So many new objects at once may take long on a busy machine.
+    const results = await take(plain(), items, 20_000);
+    const reasons = results.slice(0, -1).map((result) => 'reason' in result && result.reason);
+    expect(new Set(reasons)).toEqual(new Set(['device_not_found']));
+    expect(results.at(-1)).toMatchObject({ result: 'retry', reason: 'too_many_devices' });
   });
 });
 

@@ -1,14 +1,11 @@
 // Batches of a bridge: every item answered by itself, once in effect, in order, whatever stands beside it.
 import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it, vi } from 'vitest';
-import { env, exports } from 'cloudflare:workers';
+import { exports } from 'cloudflare:workers';
 import { inPerson } from '../../../src/domain/access.ts';
-import { maxBatchBytes, maxBatchDevices, maxBatchItems, uplinkPath } from '../../../src/protocol/bridge.ts';
+import { maxBatchBytes, maxBatchItems, uplinkPath } from '../../../src/protocol/bridge.ts';
 import { topicOf, type DeviceIdentity } from '../../../src/domain/topics.ts';
 import { type TopicAction } from '../../../src/protocol/mqtt.ts';
-import { createContext } from '../../../src/context.ts';
-import { takeBatch } from '../../../src/services/broker/uplink.ts';
-import { readConfig } from '../../../src/config.ts';
 import { limitSpecs } from '../../../src/limits.ts';
 import { call } from '../rig/clients/client.ts';
 import { openSocket } from '../rig/clients/socket.ts';
@@ -132,87 +129,6 @@ describe('a batch', () => {
     expect(await positionOf(device)).toBe('down');
   });
 
-  it('calls each device once, all of them at the same time', async () => {
-    const devices = await Promise.all(Array.from({ length: 20 }, () => provisionDevice()));
-    const items = Array.from({ length: maxBatchItems }, (_, index) =>
-      itemOf(devices[index % devices.length]!, report(index < 80 ? 'up' : 'down')),
-    );
-    const ingested = new Map<string, number>();
-    let openCalls = 0;
-    let mostOpenCalls = 0;
-    const counting = overrideSessions((deviceId) => ({
-      ingest: async (...call) => {
-        ingested.set(deviceId, (ingested.get(deviceId) ?? 0) + 1);
-        mostOpenCalls = Math.max(mostOpenCalls, ++openCalls);
-        const answer = await sessionOf(deviceId).ingest(...call);
-        openCalls -= 1;
-        return answer;
-      },
-    }));
-    const results = await takeBatch(counting, { spoolId: 'spool-3', sentAtMs: Date.now(), items });
-    expect(results.map(({ result }) => result)).toEqual(items.map(() => 'accepted'));
-    expect([...ingested.values()]).toEqual(devices.map(() => 1));
-    expect(mostOpenCalls).toBe(20);
-    for (const device of devices) expect(await positionOf(device)).toBe('down');
-  });
-
-  it('watches over all devices of a batch with one timer, because one each costs a fifth of a call', async () => {
-    const devices = await Promise.all(Array.from({ length: 8 }, () => provisionDevice()));
-    const answerWithinMs = 7_003;
-    const timers = vi.spyOn(globalThis, 'setTimeout');
-    const items = devices.map((device) => itemOf(device, report('up')));
-    const batch = { spoolId: 'spool-8', sentAtMs: Date.now(), items };
-    const results = await takeBatch(createContext(env, readConfig(env)), batch, answerWithinMs);
-    const delaysMs = timers.mock.calls.map(([, delayMs]) => delayMs);
-    timers.mockRestore();
-    expect(results.map(({ result }) => result)).toEqual(items.map(() => 'accepted'));
-    // And one for the pushes.
-    expect(delaysMs.filter((delayMs) => delayMs === answerWithinMs)).toHaveLength(2);
-  });
-
-  it.each([
-    ['device_unreachable', { retryable: true }],
-    ['device_overloaded', { overloaded: true, retryable: true }],
-    ['device_failed', {}],
-  ])(
-    'asks for a retry of the one device whose object fails, with the failure as the reason: %s',
-    async (reason, marks) => {
-      const [reachable, unreachable] = [await provisionDevice(), await provisionDevice()];
-      const items = [
-        itemOf(reachable, report('up')),
-        itemOf(unreachable, report('up')),
-        itemOf(reachable, report('down')),
-      ];
-      const broken = overrideSessions((deviceId) => ({
-        ingest: (...call) =>
-          deviceId === unreachable.deviceId
-            ? Promise.reject(Object.assign(new Error('the object failed'), marks))
-            : sessionOf(deviceId).ingest(...call),
-      }));
-      expect(await takeBatch(broken, { spoolId: 'spool-4', sentAtMs: Date.now(), items })).toEqual([
-        { seq: items[0]!.seq, result: 'accepted' },
-        { seq: items[1]!.seq, result: 'retry', reason },
-        { seq: items[2]!.seq, result: 'accepted' },
-      ]);
-      expect(await post([items[1]!], 'spool-4')).toEqual([{ seq: items[1]!.seq, result: 'accepted' }]);
-      expect(await positionOf(unreachable)).toBe('up');
-    },
-  );
-
-  it('asks for a retry of the devices that are too many for one request', async () => {
-    const items = Array.from({ length: maxBatchDevices + 1 }, (_, index) =>
-      itemOf({ productKey: 'switch', deviceId: `dev_${String(index).padStart(8, '0')}` }, report('up')),
-    );
-    // So many new objects at once may take long on a busy machine.
-    const batch = { spoolId: 'spool-1', sentAtMs: Date.now(), items };
-    const results = (await takeBatch(createContext(env, readConfig(env)), batch, 10_000)) as {
-      result: string;
-      reason?: string;
-    }[];
-    expect(new Set(results.slice(0, -1).map(({ reason }) => reason))).toEqual(new Set(['device_not_found']));
-    expect(results.at(-1)).toMatchObject({ result: 'retry', reason: 'too_many_devices' });
-  });
-
   it('dates messages by how long ago they came, not by the clock of the bridge', async () => {
     const device = await provisionDevice();
     const item = itemOf(device, report('up'));
@@ -275,17 +191,6 @@ describe('what is refused', () => {
     expect((await exports.default.fetch(request)).status).toBe(413);
   });
 });
-
-type Ingest = ReturnType<typeof sessionOf>['ingest'];
-
-/** The test's own environment with other sessions behind the same names. */
-function overrideSessions(stubOf: (deviceId: string) => { ingest: (...call: Parameters<Ingest>) => Promise<unknown> }) {
-  const sessions = { getByName: vi.fn(stubOf) };
-  const overridden = new Proxy(env, {
-    get: (target, name) => (name === 'DEVICE_SESSION' ? sessions : (Reflect.get(target, name) as unknown)),
-  });
-  return createContext(overridden, readConfig(env));
-}
 
 describe('a device that sends too much', () => {
   it('is not pushed beyond its limit, and a second later the last position is true and pushed', async () => {
