@@ -117,16 +117,6 @@ describe('a stream of packets', () => {
     const payloads = [{ params: { angle: 1 } }, 'not JSON', [1], { params: { angle: 2 } }];
     for (const payload of payloads) expect(await relay.next()).toMatchObject({ payload });
   });
-
-  it('is pushed to followers in its order, also where the pushes of a busy device are gathered', async () => {
-    const device = await provisionDevice();
-    const relay = await listenAs(device, topicOf(device, propertyPost));
-    const client = await DirectClient.connect(device);
-    for (let angle = 1; angle <= 60; angle++) client.send(report(device, angle, angle));
-    for (let angle = 1; angle <= 60; angle++) {
-      expect(await relay.next()).toMatchObject({ payload: { params: { angle } } });
-    }
-  });
 });
 
 describe('time', () => {

@@ -13,7 +13,6 @@ import {
   packet,
   pingreq,
   publishPacket,
-  subscribePacket,
   type Level,
 } from '../rig/clients/direct.ts';
 import { provisionDevice, sessionOf, replacePassword, type TestDevice, statusOf } from '../rig/provision.ts';
@@ -268,28 +267,5 @@ describe('a device that moves', () => {
     expect([...(await client.next()).body]).toEqual([0x8e, 0]);
     await client.untilClosed();
     expect(await statusOf(device)).toMatchObject({ online: true });
-  });
-});
-
-describe('what the device announces', () => {
-  it('is believed: it may say that it leaves before it does', async () => {
-    const device = await provisionDevice();
-    const client = await DirectClient.connect(device);
-    const topic = topicOf(device, status);
-    client.send(publishPacket(topic, word('offline'), { packetId: 1 }));
-    await client.next();
-    expect(await statusOf(device)).toMatchObject({ online: false });
-    client.send(disconnectPacket);
-    await client.untilClosed();
-    expect(await eventsOf(device)).toEqual(['offline announced', 'online connected']);
-  });
-
-  it('and what the service announces is delivered to the device, which may follow its own topic', async () => {
-    const device = await provisionDevice();
-    const client = await DirectClient.connect(device);
-    client.send(subscribePacket(topicOf(device, status), 0));
-    await client.next();
-    client.send(publishPacket(topicOf(device, status), word('online')));
-    expect((await client.next()).text).toContain(word('online'));
   });
 });

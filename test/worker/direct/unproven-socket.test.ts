@@ -19,6 +19,7 @@ import {
   text,
   type ConnectOptions,
 } from '../rig/clients/direct.ts';
+import { countWoken } from '../rig/limited.ts';
 import { provisionDevice, sessionOf, replacePassword, type TestDevice, statusOf } from '../rig/provision.ts';
 import { authed, authOf, comeOnline, ping, pong, subscribed } from '../rig/clients/relay.ts';
 import { openSocket } from '../rig/clients/socket.ts';
@@ -43,18 +44,6 @@ async function connect(device: TestDevice, opening?: Opening, options?: ConnectO
   client.send(connectPacket(device, options));
   expect([...(await client.next()).body].slice(0, 2)).toEqual([0, 0]);
   return client;
-}
-
-/** Objects of devices that were called. */
-function countWoken() {
-  let woken = 0;
-  const DEVICE_SESSION = {
-    getByName(name: string) {
-      woken += 1;
-      return env.DEVICE_SESSION.getByName(name);
-    },
-  };
-  return { changed: { DEVICE_SESSION }, woken: () => woken };
 }
 
 describe('a socket whose CONNECT the Worker reads', () => {
@@ -93,7 +82,7 @@ describe('a socket whose CONNECT the Worker reads', () => {
       expect([connack.type, ...connack.body]).toEqual([2, 0, 4]);
       expect(await client.untilClosed()).toMatchObject({ code: 1008 });
     }
-    expect(woken()).toBe(0);
+    expect(woken).toEqual([]);
   });
 
   it('gets that code too if CONNECT names another device, or none, and no object wakes', async () => {
@@ -105,7 +94,7 @@ describe('a socket whose CONNECT the Worker reads', () => {
       expect([...(await client.next()).body]).toEqual([0, 4]);
       expect(await client.untilClosed()).toMatchObject({ code: 1008 });
     }
-    expect(woken()).toBe(0);
+    expect(woken).toEqual([]);
   });
 
   it('ends with the session, which the service or the device ends', async () => {
@@ -165,7 +154,7 @@ describe('CONNECT', () => {
     client.send(make(device));
     if (answer !== null) expect([...(await client.next()).body]).toEqual(answer);
     expect(await client.untilClosed()).toMatchObject({ code });
-    expect(woken()).toBe(0);
+    expect(woken).toEqual([]);
   });
 
   it('with another client id is refused by the object', async () => {

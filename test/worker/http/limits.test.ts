@@ -1,8 +1,6 @@
 // Limits: attempts at one account, counted exactly, and the flood shields of a deployment.
-import { createExecutionContext } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { describe, expect, it, vi } from 'vitest';
-import { createApp } from '../../../src/app.ts';
 import { readConfig } from '../../../src/config.ts';
 import { openDatabase } from '../../../src/db/client.ts';
 import { keepLoginDevice } from '../../../src/db/accounts/login-attempts.ts';
@@ -12,6 +10,7 @@ import { runScheduledJobs } from '../../../src/scheduled.ts';
 import { beginLoginAttempt, countFailure, maxDevices } from '../../../src/services/accounts/login-attempts.ts';
 import { PasswordQueue, passwordQueueOf } from '../../../src/pacing/password-queue.ts';
 import { call, createUser } from '../rig/clients/client.ts';
+import { fetchWith } from '../rig/limited.ts';
 
 const password = 'correct horse';
 const { limits } = readConfig(env);
@@ -46,22 +45,6 @@ async function failTimes(account: string, times: number, address = '192.0.2.1'):
 }
 
 describe('attempts at one account', () => {
-  it('are free five times, then have to wait, twice as long each time', async () => {
-    const { username, email } = await createAccount();
-    for (let attempt = 0; attempt < 5; attempt++) {
-      expect((await logIn(username, 'wrong')).message).toBe('invalid_password');
-    }
-    const delays = [];
-    for (let failures = 5; failures < 10; failures++) {
-      const refusal = await logIn(username, 'wrong');
-      expect(refusal).toMatchObject({ status: 429, code: 429, message: 'too_many_requests', data: null });
-      delays.push(Number(refusal.headers.get('Retry-After')));
-      await failTimes(email, 1);
-    }
-    // The sixth on are counted with those of other addresses, too, five seconds apart.
-    expect(delays).toEqual([1, 5, 5, 8, 16]);
-  });
-
   it('are counted over username and email, and alike where there is no account', async () => {
     const { username, email } = await createAccount();
     await failTimes(email, 3);
@@ -198,12 +181,19 @@ describe('passwords that are to be hashed', () => {
   /** Hashes that end when they are told to. */
   function heldHashes() {
     const ends: (() => void)[] = [];
-    return { ends, hash: (name: string) => () => new Promise<string>((resolve) => ends.push(() => resolve(name))) };
+    const hash = (name: string) => () => new Promise<string>((resolve) => ends.push(() => resolve(name)));
+    const endAll = async (count: number) => {
+      for (let ended = 0; ended < count; ended++) {
+        await vi.waitFor(() => expect(ends).toHaveLength(ended + 1));
+        ends[ended]!();
+      }
+    };
+    return { ends, hash, endAll };
   }
 
   it('wait in a queue, known clients first, and are refused if it is full', async () => {
     const queue = new PasswordQueue(sizes);
-    const { ends, hash } = heldHashes();
+    const { ends, hash, endAll } = heldHashes();
     const turns = ['first', 'second', 'third'].map((name) => queue.run(stranger, hash(name)));
     await vi.waitFor(() => expect(ends).toHaveLength(1));
     await expect(queue.run(stranger, hash('fourth'))).rejects.toMatchObject({
@@ -214,25 +204,19 @@ describe('passwords that are to be hashed', () => {
     turns.push(queue.run(known, hash('known')));
     const order: string[] = [];
     for (const turn of turns) void turn.then((name) => order.push(name));
-    for (let count = 1; count <= 4; count++) {
-      await vi.waitFor(() => expect(ends).toHaveLength(count));
-      ends[count - 1]!();
-    }
+    await endAll(4);
     await Promise.all(turns);
     expect(order).toEqual(['first', 'known', 'second', 'third']);
   });
 
   it('of one address leave room for strangers of other addresses', async () => {
     const queue = new PasswordQueue({ ...sizes, waiting: 3, waitingPerAddress: 1 });
-    const { ends, hash } = heldHashes();
+    const { ends, hash, endAll } = heldHashes();
     const turns = ['first', 'second'].map((name) => queue.run(stranger, hash(name)));
     await vi.waitFor(() => expect(ends).toHaveLength(1));
     await expect(queue.run(stranger, hash('third'))).rejects.toThrow();
     turns.push(queue.run({ isKnown: false, address: '192.0.2.2' }, hash('other')));
-    for (let count = 1; count <= 3; count++) {
-      await vi.waitFor(() => expect(ends).toHaveLength(count));
-      ends[count - 1]!();
-    }
+    await endAll(3);
     expect(await Promise.all(turns)).toEqual(['first', 'second', 'other']);
   });
 
@@ -263,17 +247,6 @@ describe('passwords that are to be hashed', () => {
     ends[0]!();
     expect(await first).toBe('first');
     expect(await queue.run(stranger, () => Promise.resolve('third'))).toBe('third');
-  });
-
-  it('of requests at once get their turns across requests', async () => {
-    const { username } = await createAccount();
-    const statuses = await Promise.all(
-      Array.from(
-        { length: 6 },
-        async (_, index) => (await logIn(username, password, `203.0.113.${50 + index}`)).status,
-      ),
-    );
-    expect(statuses).toEqual([200, 200, 200, 200, 200, 200]);
   });
 
   it('free their place if hashing fails', async () => {
@@ -307,68 +280,46 @@ describe('passwords that are to be hashed', () => {
 });
 
 describe('the flood shields of a deployment', () => {
-  const app = createApp();
-  const production = { ...env, RATE_LIMITS: 'production' } as unknown as Env;
+  const post = (path: string, headers: Record<string, string>, bindings: object = {}) =>
+    fetchWith({ RATE_LIMITS: 'production', ...bindings }, 'POST', path, headers, {});
 
-  async function post(path: string, body: object, headers: Record<string, string>): Promise<Response> {
-    const request = new Request(`https://latchwork.test${path}`, {
-      method: 'POST',
-      headers,
-      body: JSON.stringify(body),
-    });
-    return app.fetch(request, production, createExecutionContext());
-  }
-
-  /** How many of `times` cheap requests from one address are let through. */
-  async function countLetThrough(path: string, times: number, headers: Record<string, string>): Promise<number> {
+  it.each([
+    ['/users/register', 20],
+    ['/users/login', 60],
+    ['/users/refresh-token', 120],
+  ])('let %s through %i times a minute from one address, and others meanwhile', async (path, limit) => {
     let letThrough = 0;
-    for (let count = 0; count < times; count++) {
-      const response = await post(path, {}, headers);
+    // One more than two minutes' worth, because the minute may turn while they are sent.
+    for (let count = 0; count < 2 * limit + 1; count++) {
+      const response = await post(path, { 'CF-Connecting-IP': '198.51.100.7' });
       if (response.status !== 429) letThrough += 1;
       else expect(response.headers.get('Retry-After')).toBe('60');
       await response.body?.cancel();
     }
-    return letThrough;
-  }
-
-  it.each([
-    ['/api/v1/users/register', 20],
-    ['/api/v1/users/login', 60],
-    ['/api/v1/users/refresh-token', 120],
-  ])('let %s through %i times a minute from one address, and others meanwhile', async (path, limit) => {
-    // One more than two minutes' worth, because the minute may turn while they are sent.
-    const letThrough = await countLetThrough(path, 2 * limit + 1, { 'CF-Connecting-IP': '198.51.100.7' });
     expect(letThrough).toBeGreaterThanOrEqual(limit);
     expect(letThrough).toBeLessThanOrEqual(2 * limit);
-    expect((await post(path, {}, { 'CF-Connecting-IP': '198.51.100.8' })).status).toBe(400);
+    expect((await post(path, { 'CF-Connecting-IP': '198.51.100.8' })).status).toBe(400);
   });
 
   it('let everything through when a shield itself fails', async () => {
     const broken = { limit: () => Promise.reject(new Error('limiter down')) };
-    const request = new Request('https://latchwork.test/api/v1/users/login', { method: 'POST', body: '{}' });
-    const response = await app.fetch(request, { ...production, LOGIN_LIMIT: broken }, createExecutionContext());
-    expect(response.status).toBe(400);
+    expect((await post('/users/login', {}, { LOGIN_LIMIT: broken })).status).toBe(400);
   });
 
   it('count by address, those of one IPv6 network as one, and commands by user', async () => {
     const { token } = await createUser();
     const seen: string[] = [];
     const LOGIN_LIMIT = { limit: ({ key }: { key: string }) => (seen.push(key), Promise.resolve({ success: false })) };
-    const watched = { ...production, LOGIN_LIMIT, CONTROL_LIMIT: LOGIN_LIMIT };
-    const send = async (path: string, headers: Record<string, string>) => {
-      const request = new Request(`https://latchwork.test/api/v1${path}`, { method: 'POST', headers, body: '{}' });
-      expect((await app.fetch(request, watched, createExecutionContext())).status).toBe(429);
-    };
-    await send('/users/login', { 'CF-Connecting-IP': '198.51.100.7' });
-    await send('/users/login', { 'CF-Connecting-IP': '2001:db8::1' });
-    await send('/users/login', { 'CF-Connecting-IP': '2001:db8:0:0:5:6:7:8' });
-    await send('/devices/dev_00000000/control', { Authorization: `Bearer ${token}` });
-    expect(seen).toEqual([
-      '198.51.100.7',
-      '2001:db8:0:0::/64',
-      '2001:db8:0:0::/64',
-      expect.stringMatching(/^user \d+$/),
-    ]);
+    for (const [path, headers] of [
+      ['/users/login', { 'CF-Connecting-IP': '198.51.100.7' }],
+      ['/users/login', { 'CF-Connecting-IP': '2001:db8::1' }],
+      ['/users/login', { 'CF-Connecting-IP': '2001:db8:0:0:5:6:7:8' }],
+      ['/devices/dev_00000000/control', { Authorization: `Bearer ${token}` }],
+    ] as const) {
+      expect((await post(path, headers, { LOGIN_LIMIT, CONTROL_LIMIT: LOGIN_LIMIT })).status).toBe(429);
+    }
+    const network = '2001:db8:0:0::/64';
+    expect(seen).toEqual(['198.51.100.7', network, network, expect.stringMatching(/^user \d+$/)]);
   });
 });
 

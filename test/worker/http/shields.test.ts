@@ -4,6 +4,7 @@ import { env } from 'cloudflare:workers';
 import { describe, expect, it, vi } from 'vitest';
 import { createApp } from '../../../src/app.ts';
 import { call, createUser } from '../rig/clients/client.ts';
+import { limiter } from '../rig/limited.ts';
 
 type Key = { keyId: string; apiKey: string };
 
@@ -31,17 +32,6 @@ function countStatements(part: string): { DB: D1Database; count: () => number } 
     },
   } as unknown as D1Database;
   return { DB, count: () => count };
-}
-
-/** A limiter of `limit` uses a key. */
-function limiter(limit: number): RateLimit {
-  const uses = new Map<string, number>();
-  return {
-    limit: ({ key }) => {
-      uses.set(key, (uses.get(key) ?? 0) + 1);
-      return Promise.resolve({ success: (uses.get(key) ?? 0) <= limit });
-    },
-  };
 }
 
 const production = { ...env, RATE_LIMITS: 'production' } as unknown as Env;
@@ -102,8 +92,7 @@ describe('a signed-in user', () => {
 });
 
 describe('the rate of a user', () => {
-  /** Answers of `count` requests that are sent at once, and how long each was held back. */
-  /** `waitedMs`: how long requests were held back. */
+  /** Answers of requests that are sent at once, and how long some were held back. */
   async function sendAtOnce(count: number, send: () => Promise<Response>) {
     const waits = vi.spyOn(scheduler, 'wait').mockResolvedValue(undefined);
     vi.useFakeTimers({ toFake: ['Date'] });

@@ -40,3 +40,26 @@ export async function fetchWith(
   const request = new Request(`https://latchwork.test/api/v1${path}`, { method, headers, ...content });
   return createApp().fetch(request, { ...env, ...bindings }, createExecutionContext());
 }
+
+/** A limiter of `limit` uses a key. */
+export function limiter(limit: number): RateLimit {
+  const uses = new Map<string, number>();
+  return {
+    limit: ({ key }) => {
+      uses.set(key, (uses.get(key) ?? 0) + 1);
+      return Promise.resolve({ success: (uses.get(key) ?? 0) <= limit });
+    },
+  };
+}
+
+/** Bindings that note which objects of devices are called. */
+export function countWoken() {
+  const woken: string[] = [];
+  const DEVICE_SESSION = {
+    getByName(name: string) {
+      woken.push(name);
+      return env.DEVICE_SESSION.getByName(name);
+    },
+  };
+  return { changed: { DEVICE_SESSION }, woken };
+}
