@@ -63,23 +63,19 @@ describe('GET /health', () => {
     const response = await check(() => Promise.reject(new Error('asked')), withoutBroker);
     expect(response.status).toBe(200);
     expect(await response.json()).toMatchObject({ data: { status: 'ok', parts: { api: 'up', database: 'up' } } });
+  });
+
+  it('counts a failing check as a missing part, with a broker and without', async () => {
+    const failing = await check(() => Promise.reject(new Error('object unreachable')));
+    expect(await failing.json()).toEqual(unavailable('bridge, broker'));
     const withSession = () => {
       throw new Error('no database');
     };
-    const DB = { withSession } as unknown as D1Database;
-    const broken = await check(() => Promise.resolve(connected), { ...withoutBroker, DB });
-    expect(await broken.json()).toEqual(unavailable('database'));
-  });
-
-  it('counts a failing check as a missing part', async () => {
-    const failing = await check(() => Promise.reject(new Error('object unreachable')));
-    expect(await failing.json()).toEqual(unavailable('bridge, broker'));
-    const DB = {
-      withSession: () => {
-        throw new Error('no database');
-      },
-    } as unknown as D1Database;
-    expect(await (await check(() => Promise.resolve(connected), { DB })).json()).toEqual(unavailable('database'));
+    for (const vars of [{}, { BROKER: 'none' }]) {
+      const changes = { ...vars, DB: { withSession } } as unknown as Partial<Env>;
+      const broken = await check(() => Promise.resolve(connected), changes);
+      expect(await broken.json()).toEqual(unavailable('database'));
+    }
   });
 
   it('answers without a check that never ends', async () => {

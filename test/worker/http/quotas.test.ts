@@ -1,7 +1,7 @@
 // How much one user may store: products, product keys, devices, new serials by the hour, API keys, claim tokens, offers. Each
 // quota is reached, by requests at the same time as well; some can be set for one user.
 import { env } from 'cloudflare:workers';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { call, createUser, type Answer, type TestUser } from '../rig/clients/client.ts';
 import { runScheduledJobs } from '../../../src/scheduled.ts';
 import { callLimited, fetchWith } from '../rig/limited.ts';
@@ -73,16 +73,6 @@ describe('products of a user', () => {
     const other = await createUser();
     expect((await createProduct(other, keys[0], 'productsPerUser=1')).message).toBe('product_key_exists');
   });
-
-  it('have a limit of their own for a user for whom the operator has set one', async () => {
-    const [owner, other] = [await createUser(), await createUser()];
-    await setLimit(owner, 'productsPerUser', 1);
-    expect((await createProduct(owner)).status).toBe(200);
-    expect((await createProduct(owner)).message).toBe('too_many_products');
-    await setLimit(owner, 'productsPerUser', 2);
-    expect((await createProduct(owner)).status).toBe(200);
-    for (let count = 0; count < 3; count++) expect((await createProduct(other)).status).toBe(200);
-  });
 });
 
 describe('devices of a product', () => {
@@ -101,16 +91,6 @@ describe('devices of a product', () => {
     expect((await activate(productKey, `SN-${known}`, limits)).message).toBe('too_many_devices');
     const { productKey: otherKey } = (await createProduct(owner)).data;
     expect((await activate(otherKey, 'SN-1', limits)).status).toBe(200);
-  });
-
-  it('have a limit of their own where the operator has set one for their owner', async () => {
-    const owner = await createUser();
-    const { productKey } = (await createProduct(owner)).data;
-    await setLimit(owner, 'devicesPerProduct', 1);
-    expect((await activate(productKey, 'SN-1')).status).toBe(200);
-    expect((await activate(productKey, 'SN-2')).message).toBe('too_many_devices');
-    await setLimit(owner, 'devicesPerProduct', 2);
-    expect((await activate(productKey, 'SN-2')).status).toBe(200);
   });
 });
 
@@ -146,15 +126,6 @@ describe('new serials of a product within an hour', () => {
     expect((await activate(productKey, 'SN-1', limits)).status).toBe(429);
     await setHour(0);
     expect((await activate(productKey, 'SN-1', limits)).status).toBe(200);
-  });
-
-  it('have a limit of their own where the operator has set one for their owner', async () => {
-    const owner = await createUser();
-    const { productKey } = (await createProduct(owner)).data;
-    await setLimit(owner, 'newSerialsPerProductHour', 0);
-    expect((await activate(productKey, 'SN-1')).status).toBe(429);
-    await setLimit(owner, 'newSerialsPerProductHour', 5);
-    expect((await activate(productKey, 'SN-1')).status).toBe(200);
   });
 });
 
@@ -223,14 +194,39 @@ describe('devices that were activated and never logged in', () => {
   });
 });
 
-it('API keys have a limit of their own for a user for whom the operator has set one', async () => {
-  const owner = await createUser();
-  await setLimit(owner, 'apiKeysPerUser', 2);
-  const answers = await inParallel(4, () => call('POST', '/users/api-keys', { token: owner.token, body: {} }));
-  expect(statusesOf(answers)).toEqual([200, 200, 400, 400]);
-});
-
 describe('for a user for whom the operator has set another limit', () => {
+  type Request = (owner: TestUser, productKey: string, index: number) => Promise<{ status: number; message: string }>;
+  const activateNext: Request = (_, productKey, index) => activate(productKey, `SN-${index}`);
+  const makeKey: Request = ({ token }) => call('POST', '/users/api-keys', { token, body: {} });
+  const makeClaimToken: Request = ({ token }) => call('POST', '/devices/claim-tokens', { token, body: {} });
+  const offer: Request = async ({ token }, productKey, index) => {
+    const { deviceId } = (await activate(productKey, `SN-${index}`)).data;
+    const { email } = await createUser();
+    return call('POST', `/devices/${deviceId}/transfer`, { token, body: { email } });
+  };
+
+  // The product that is made before counts as one.
+  it.each<[string, number, Request, string]>([
+    ['productsPerUser', 2, (owner) => createProduct(owner), 'too_many_products'],
+    ['devicesPerProduct', 1, activateNext, 'too_many_devices'],
+    ['newSerialsPerProductHour', 1, activateNext, 'too_many_requests'],
+    ['apiKeysPerUser', 1, makeKey, 'too_many_api_keys'],
+    ['claimTokensPerUser', 1, makeClaimToken, 'too_many_claim_tokens'],
+    ['transferOffersPerUser', 1, offer, 'too_many_transfers'],
+  ])('%s is %i, for nobody else, and more once it is raised', async (name, limit, request, refusal) => {
+    const [owner, other] = [await createUser(), await createUser()];
+    const keys = [(await createProduct(owner)).data.productKey, (await createProduct(other)).data.productKey] as const;
+    await setLimit(owner, name, limit);
+    // So that no hour turns.
+    vi.spyOn(Date, 'now').mockReturnValue(Date.now());
+    const messages = [await request(owner, keys[0], 1), await request(owner, keys[0], 2)].map(({ message }) => message);
+    expect(messages).toEqual(['success', refusal]);
+    for (const index of [1, 2]) expect((await request(other, keys[1], index)).message).toBe('success');
+    await setLimit(owner, name, limit + 1);
+    expect((await request(owner, keys[0], 3)).message).toBe('success');
+    vi.restoreAllMocks();
+  });
+
   it('members and invitations of each device are bounded by it', async () => {
     const [owner, ...others] = await inParallel(4, () => createUser());
     await call('POST', '/products', { token: owner!.token, body: { productKey: 'own-members', name: 'Switch' } });
@@ -253,20 +249,5 @@ describe('for a user for whom the operator has set another limit', () => {
     await setLimit(owner!, 'membersPerDevice', 9);
     expect(await accept(invited[1]!, others[1]!)).toMatchObject({ code: 200 });
     expect(await invite(others[2]!, 'membersPerDevice=1')).toMatchObject({ code: 200 });
-  });
-
-  it('so are claim tokens and offers', async () => {
-    const [owner, other] = [await createUser(), await createUser()];
-    await setLimit(owner, 'claimTokensPerUser', 1);
-    const makeToken = () => call('POST', '/devices/claim-tokens', { token: owner.token, body: {} });
-    expect([(await makeToken()).status, (await makeToken()).message]).toEqual([200, 'too_many_claim_tokens']);
-    await setLimit(owner, 'transferOffersPerUser', 1);
-    await call('POST', '/products', { token: owner.token, body: { productKey: 'own-offers', name: 'Switch' } });
-    const offer = async (deviceSN: string) => {
-      const { deviceId } = (await activate('own-offers', deviceSN)).data;
-      const body = { email: other.email };
-      return (await call('POST', `/devices/${deviceId}/transfer`, { token: owner.token, body })).message;
-    };
-    expect([await offer('SN-1'), await offer('SN-2')]).toEqual(['success', 'too_many_transfers']);
   });
 });
