@@ -47,12 +47,7 @@ describe('dialling in', () => {
   it('welcomes the first bridge as active and says what time it is', async () => {
     const before = Date.now();
     const { welcome } = await dialIn('one');
-    expect(welcome).toEqual({
-      type: 'role',
-      role: 'active',
-      nowMs: expect.any(Number) as number,
-      resumes: false,
-    });
+    expect(welcome).toEqual({ type: 'role', role: 'active', nowMs: expect.any(Number) as number, resumes: false });
     expect((welcome as { nowMs: number }).nowMs).toBeGreaterThanOrEqual(before);
     expect(await link().health()).toEqual({ bridgeConnected: true, brokerConnected: true, stall: null });
   });
@@ -105,11 +100,6 @@ describe('dialling in', () => {
     expect(await bridge.end()).toEqual({ code: 1008, reason: 'no hello' });
     expect(await runDurableObjectAlarm(link()), 'nothing is left to watch').toBe(false);
   });
-
-  it('answers pings', async () => {
-    const { bridge } = await dialIn('one');
-    expect(await bridge.ask(linkPing)).toBe(linkPong);
-  });
 });
 
 describe('roles', () => {
@@ -118,13 +108,7 @@ describe('roles', () => {
     const { bridge: second } = await dialIn('two');
     const { bridge: third } = await dialIn('three');
     active.close();
-    const promotion = {
-      type: 'role',
-      role: 'active',
-      nowMs: expect.any(Number) as number,
-      resumes: false,
-    };
-    expect(await second.next()).toEqual(promotion);
+    expect(await second.next()).toMatchObject({ type: 'role', role: 'active', resumes: false });
     expect(await third.ask(linkPing), 'the other one still stands by').toBe(linkPong);
   });
 

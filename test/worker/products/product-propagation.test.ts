@@ -8,17 +8,34 @@ import { ProductPropagator } from '../../../src/objects/product-propagator.ts';
 import { limitSpecs } from '../../../src/limits.ts';
 import { runScheduledJobs } from '../../../src/scheduled.ts';
 import { TestBridge } from '../rig/clients/bridge.ts';
-import { call, createUser, makeDevice } from '../rig/clients/client.ts';
+import { call, createUser } from '../rig/clients/client.ts';
 
 // A command that is not refused is published at once.
 beforeAll(async () => void (await TestBridge.dialIn()));
 
-async function makeReadableSwitch() {
-  const { token, userId } = await createUser();
-  const { productKey, deviceId } = await makeDevice({ token }, { controlMode: 'toggle' });
-  const control = () => call('POST', `/devices/${deviceId}/control`, { token, body: { action: 'trigger' } });
-  return { token, userId, productKey, deviceId, control };
+/** Devices of a product, which can be controlled. */
+async function makeProduct(deviceCount = 1) {
+  const { token } = await createUser();
+  const productKey = `propagated-${crypto.randomUUID().slice(0, 8)}`;
+  const product = { productKey, name: 'Switch', controlMode: 'toggle' };
+  const { productId } = (await call<{ productId: number }>('POST', '/products', { token, body: product })).data;
+  const activate = async (deviceSN: string) => {
+    const body = { productKey, deviceSN };
+    return (await call<{ deviceId: string }>('POST', '/devices/activate', { body })).data.deviceId;
+  };
+  const deviceIds: string[] = [];
+  for (let number = 0; number < deviceCount; number++) deviceIds.push(await activate(`SN-${number}`));
+  const change = (body: object) => call('PUT', `/products/${productKey}`, { token, body });
+  const setMode = (controlMode: string) => change({ controlMode });
+  const isReadonly = async (deviceId = deviceIds[0]) => {
+    const control = await call('POST', `/devices/${deviceId}/control`, { token, body: { action: 'trigger' } });
+    return control.status === 403 && control.message === 'forbidden';
+  };
+  const propagator = env.PRODUCT_PROPAGATOR.getByName(String(productId));
+  return { productKey, productId, deviceIds, activate, change, setMode, isReadonly, propagator };
 }
+
+const untilDelivered = () => vi.waitFor(async () => expect(await countPendingChanges()).toBe(0));
 
 async function countPendingChanges(): Promise<number> {
   const row = await env.DB.prepare('select count(*) as pending from product_changes').first<{ pending: number }>();
@@ -26,14 +43,14 @@ async function countPendingChanges(): Promise<number> {
 }
 
 test('a product made readonly refuses control of devices that were activated before', async () => {
-  const { token, productKey, control } = await makeReadableSwitch();
-  await call('PUT', `/products/${productKey}`, { token, body: { controlMode: 'readonly' } });
-  await vi.waitFor(async () => expect(await countPendingChanges()).toBe(0));
-  expect(await control()).toMatchObject({ status: 403, message: 'forbidden', data: null });
+  const { setMode, isReadonly } = await makeProduct();
+  await setMode('readonly');
+  await untilDelivered();
+  expect(await isReadonly()).toBe(true);
 });
 
 test('a change whose request was cut off is delivered by the schedule', async () => {
-  const { productKey, deviceId, control } = await makeReadableSwitch();
+  const { productKey, isReadonly } = await makeProduct();
   await env.DB.batch([
     env.DB.prepare(
       "update products set control_mode = 'readonly', updated_at = updated_at + 1 where product_key = ?",
@@ -44,70 +61,44 @@ test('a change whose request was cut off is delivered by the schedule', async ()
     ).bind(productKey),
   ]);
   await runScheduledJobs(env);
-  await vi.waitFor(async () => expect(await countPendingChanges()).toBe(0));
-  expect((await control()).status, deviceId).toBe(403);
+  await untilDelivered();
+  expect(await isReadonly()).toBe(true);
 });
 
 test('of two changes in one millisecond, delivering the first does not end the delivery of the second', async () => {
-  const { token, productKey, control } = await makeReadableSwitch();
+  const { setMode, isReadonly } = await makeProduct();
   vi.spyOn(Date, 'now').mockReturnValue(Date.now());
-  const change = (controlMode: string) => call('PUT', `/products/${productKey}`, { token, body: { controlMode } });
-  await Promise.all([change('readonly'), change('dimmer')]);
-  await change('readonly');
-  await vi.waitFor(async () => expect(await countPendingChanges()).toBe(0));
+  await Promise.all([setMode('readonly'), setMode('dimmer')]);
+  await setMode('readonly');
+  await untilDelivered();
   vi.restoreAllMocks();
-  expect((await control()).status).toBe(403);
+  expect(await isReadonly()).toBe(true);
 });
 
 test('a device that is activated while its product changes has the change', async () => {
   for (let round = 0; round < 5; round++) {
-    const { token, productKey } = await makeReadableSwitch();
-    const body = { productKey, deviceSN: `SN-race-${round}` };
-    const [activation] = await Promise.all([
-      call<{ deviceId: string }>('POST', '/devices/activate', { body }),
-      call('PUT', `/products/${productKey}`, { token, body: { controlMode: 'readonly' } }),
-    ]);
-    await vi.waitFor(async () => expect(await countPendingChanges()).toBe(0));
-    const path = `/devices/${activation.data.deviceId}/control`;
-    expect((await call('POST', path, { token, body: { action: 'trigger' } })).status).toBe(403);
+    const { activate, setMode, isReadonly } = await makeProduct();
+    const [deviceId] = await Promise.all([activate('SN-race'), setMode('readonly')]);
+    await untilDelivered();
+    expect(await isReadonly(deviceId)).toBe(true);
   }
 });
 
 test('a change that devices do not use calls none of them', async () => {
-  const { token, productKey } = await makeReadableSwitch();
-  await call('PUT', `/products/${productKey}`, { token, body: { name: 'Other name' } });
+  const { change } = await makeProduct();
+  await change({ name: 'Other name' });
   expect(await countPendingChanges()).toBe(0);
 });
 
 test('an older change that arrives late does not undo a newer one', async () => {
-  const { deviceId, control } = await makeReadableSwitch();
-  const session = env.DEVICE_SESSION.getByName(deviceId);
+  const { deviceIds, isReadonly } = await makeProduct();
+  const session = env.DEVICE_SESSION.getByName(deviceIds[0]!);
   const nowMs = Date.now() + 1000;
   const facts = { controlMode: 'readonly', offlineGraceSeconds: 5, reactivation: null, productChangedAtMs: nowMs };
   await session.changeProduct(facts);
   await session.changeProduct({ ...facts, controlMode: 'toggle', productChangedAtMs: nowMs - 1 });
-  expect((await control()).status).toBe(403);
+  expect(await isReadonly()).toBe(true);
 });
-
-/** Devices of a product, with their rows and whether they refuse control. */
-async function makeProduct(deviceCount: number) {
-  const { token } = await createUser();
-  const productKey = `propagated-${crypto.randomUUID().slice(0, 8)}`;
-  const body = { productKey, name: 'Switch', controlMode: 'toggle' };
-  const { productId } = (await call<{ productId: number }>('POST', '/products', { token, body })).data;
-  const deviceIds: string[] = [];
-  for (let number = 0; number < deviceCount; number++) {
-    const device = { productKey, deviceSN: `SN-${number}` };
-    deviceIds.push((await call<{ deviceId: string }>('POST', '/devices/activate', { body: device })).data.deviceId);
-  }
-  const setMode = (controlMode: string) => call('PUT', `/products/${productKey}`, { token, body: { controlMode } });
-  const isReadonly = async (deviceId: string) => {
-    const control = await call('POST', `/devices/${deviceId}/control`, { token, body: { action: 'trigger' } });
-    return control.status === 403;
-  };
-  const propagator = env.PRODUCT_PROPAGATOR.getByName(String(productId));
-  return { productId, deviceIds, setMode, isReadonly, propagator };
-}
 
 /** Retries of devices that failed wait for the test, however slow the machine is, and do not run in the tests that follow. */
 function postponeRetries(propagator: DurableObjectStub<ProductPropagator>): Promise<void> {
@@ -138,7 +129,7 @@ test('a device that fails holds up no other, and has the change when it works ag
   const exec = (statement: string) => runInDurableObject(session, (_, { storage }) => void storage.sql.exec(statement));
   await exec('ALTER TABLE slice RENAME TO slice_away');
   await setMode('readonly');
-  await vi.waitFor(async () => expect(await countPendingChanges()).toBe(0));
+  await untilDelivered();
   await postponeRetries(propagator);
   expect([await isReadonly(first), await isReadonly(last)]).toEqual([true, true]);
   await exec('ALTER TABLE slice_away RENAME TO slice');
@@ -174,10 +165,10 @@ test('a device that never answers holds up no other', async () => {
   await setMode('readonly');
   await vi.waitFor(() => expect([lastTimer, patience.size]).toEqual([-3, 1]));
   await runInDurableObject(propagator, () => patience.forEach((end) => end()));
-  await vi.waitFor(async () => expect(await countPendingChanges()).toBe(0));
+  await untilDelivered();
   vi.restoreAllMocks();
   await postponeRetries(propagator);
-  expect(await Promise.all(deviceIds.map(isReadonly))).toEqual([true, false, true]);
+  expect(await Promise.all(deviceIds.map((deviceId) => isReadonly(deviceId)))).toEqual([true, false, true]);
 });
 
 test('a change during a delivery lets it go on to its end and begin again: no device is left out', async () => {
@@ -190,8 +181,8 @@ test('a change during a delivery lets it go on to its end and begin again: no de
     .bind(productId)
     .run();
   await setMode('readonly');
-  await vi.waitFor(async () => expect(await countPendingChanges()).toBe(0));
-  expect(await Promise.all(deviceIds.map(isReadonly))).toEqual([true, true, true]);
+  await untilDelivered();
+  expect(await Promise.all(deviceIds.map((deviceId) => isReadonly(deviceId)))).toEqual([true, true, true]);
 });
 
 test('devices are told step by step, so many a second', async () => {
@@ -236,7 +227,7 @@ test('more devices than one invocation may call all have the change', async () =
     (name) => ({ changeProduct: () => Promise.resolve(void told.add(name)) }) as never,
   );
   await setMode('readonly');
-  await vi.waitFor(async () => expect(await countPendingChanges()).toBe(0));
+  await untilDelivered();
   vi.restoreAllMocks();
   expect([...told].filter((name) => name.startsWith(`dev_many-${productId}-`))).toHaveLength(count);
 });
@@ -253,8 +244,8 @@ test('a product that is changed again and again is told to wait', async () => {
   expect(Number(refused.headers.get('Retry-After'))).toBeGreaterThan(0);
 });
 
-test('the schedule removes refresh tokens and login attempts that have expired', async () => {
-  const { userId } = await makeReadableSwitch();
+test('the schedule removes refresh tokens that have expired', async () => {
+  const { userId } = await createUser();
   const insertToken = env.DB.prepare(
     `insert into refresh_tokens (hash, family, user_id, created_at, expires_at, client_address, user_agent)
      values (?, 'f', ?, 0, ?, '', '')`,

@@ -3,16 +3,13 @@ import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'c
 import { env } from 'cloudflare:workers';
 import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { readConfig } from '../../../src/config.ts';
-import { topicOf } from '../../../src/domain/topics.ts';
 import { RelayGateway } from '../../../src/objects/relay/relay-gateway.ts';
 import { RelayKeys } from '../../../src/objects/relay/keys.ts';
-import { topicActions } from '../../../src/protocol/mqtt.ts';
 import { call, createUser, makeDevice, type TestUser } from '../rig/clients/client.ts';
 import {
   authed,
   comeOnline,
   forbidden,
-  itemOf,
   openRelay,
   ping,
   pong,
@@ -21,11 +18,11 @@ import {
   subscribed,
 } from '../rig/clients/relay.ts';
 import type { TestSocket } from '../rig/clients/socket.ts';
+import { everything, pushOf, reportOf } from '../rig/fleet.ts';
 
 type Device = { deviceId: string; productKey: string };
 type Key = { keyId: string; apiKey: string };
 
-const everything = '/sys/+/+/#';
 const refused = (message: string) => ({ action: 'auth', code: 401, message });
 
 let owner: TestUser;
@@ -49,13 +46,6 @@ const authOf = ({ keyId, apiKey }: Key) => ({ action: 'auth', apiKey: keyId, api
 const deleteKey = ({ keyId }: Key) => call('DELETE', `/users/api-keys/${keyId}`, { token: owner.token });
 const subscribe = (topic: string, snapshot = false) => ({ action: 'subscribe', topic, ...(snapshot && { snapshot }) });
 const topicsOf = (device: Device) => `/sys/${device.productKey}/${device.deviceId}/#`;
-const reportOf = (device: Device, position: string) =>
-  itemOf(topicOf(device, topicActions.propertyPost), JSON.stringify({ params: { position } }));
-const pushOf = (device: Device, position: string) => ({
-  topic: topicOf(device, topicActions.propertyPost),
-  payload: { params: { position } },
-});
-
 async function signIn(key: Key): Promise<TestSocket> {
   const socket = await openRelay();
   expect(await socket.ask(authOf(key))).toEqual(authed);

@@ -33,14 +33,6 @@ async function listenToReports() {
 }
 
 describe('what outlives what', () => {
-  it('keeps subscriptions while the shard sleeps', async () => {
-    const { device, topic, socket } = await listenToReports();
-    await evictDurableObject(shard());
-    await report(itemOf(topic, '{"params":{}}'));
-    expect(await socket.next()).toEqual({ topic, payload: { params: {} } });
-    expect(await socket.ask({ action: 'subscribe', topic: topicOf(device, 'status') })).toMatchObject({ code: 200 });
-  });
-
   it('pushes a batch once although the bridge sends it again, and although the shard slept in between', async () => {
     const { topic, socket } = await listenToReports();
     const items = [itemOf(topic, '{"n":1}'), itemOf(topic, '{"n":2}')];

@@ -85,12 +85,6 @@ describe('frames', () => {
     expect(await socket.ask({ action: 'unsubscribe', topic: 'x' })).toMatchObject({ code: 401 });
   });
 
-  it('answers a ping without an identity, in either spelling', async () => {
-    const socket = await openRelay();
-    expect(await socket.ask('{"action":"ping"}')).toEqual(pong);
-    expect(await socket.ask(ping)).toEqual(pong);
-  });
-
   it('answers a plain request with 400', async () => {
     const response = await send('GET', '/mqtt');
     expect(response.status).toBe(400);

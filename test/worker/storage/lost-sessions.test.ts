@@ -47,7 +47,6 @@ async function share(deviceId: string, user: TestUser): Promise<void> {
   expect(accepted).toMatchObject({ code: 200 });
 }
 
-/** What a restore of the objects to a time before the activation leaves. */
 /** The state after objects are restored to a time before the activation. */
 async function lose(deviceId: string): Promise<void> {
   await runInDurableObject(sessionOf(deviceId), async (_, { storage }) => {

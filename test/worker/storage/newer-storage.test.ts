@@ -13,7 +13,6 @@ beforeAll(commands.signUpOwner);
 beforeEach(commands.openBridge);
 afterEach(commands.closeBridge);
 
-/** Adds an unknown member down to `depth`: members below are data. */
 /** Adds a member of a newer version to each object down to `depth`; objects below hold data. */
 function withMore(value: unknown, depth: number): unknown {
   if (typeof value !== 'object' || value === null || Array.isArray(value) || depth === 0) return value;

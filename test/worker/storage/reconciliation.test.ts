@@ -204,7 +204,6 @@ describe('a session without a record', () => {
     return (await sessionOf(deviceId).status(inPerson(owner.userId))).ok;
   }
 
-  /** Only the stored row shows that the answer of D1 has arrived. */
   /** Only the row shows that the answer of D1 has arrived. */
   async function readCheck(deviceId: string): Promise<{ confirmedAtMs: number; missingSinceMs: number | null }> {
     return runInDurableObject(sessionOf(deviceId), (_, { storage }) => {
