@@ -1,7 +1,7 @@
 // API keys: managed by their user in person, accepted on products, devices and the account.
 import { env } from 'cloudflare:workers';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
-import { call, createUser, makeDevice, type TestUser } from '../rig/clients/client.ts';
+import { call, createUser, makeDevice, makeProduct, type TestUser } from '../rig/clients/client.ts';
 
 type Key = { keyId: string; apiKey: string; description: string };
 type ListedKey = { keyId: string; description: string; createdAt: string; lastUsedAt: string | null };
@@ -26,9 +26,7 @@ function deleteKey(keyId: string, owner = user) {
 
 describe('POST /users/api-keys', () => {
   it('holds a key to the scopes and the product that were asked for', async () => {
-    const body = { productKey: `lamp-${crypto.randomUUID()}`, name: 'Lamp' };
-    await call('POST', '/products', { token: user.token, body });
-    const { productKey } = body;
+    const productKey = await makeProduct(user);
     const asked = { scopes: ['control', 'read', 'control'], productKey };
     const made = await call<Key>('POST', '/users/api-keys', { token: user.token, body: asked });
     const held = { scopes: ['read', 'control'], productKey };
@@ -42,6 +40,10 @@ describe('POST /users/api-keys', () => {
     ['an unknown scope', { scopes: ['all'] }, 400],
     ['scopes as text', { scopes: 'read' }, 400],
     ['a product that is none', { productKey: 'no-such-product' }, 404],
+    ['a description that is no text', { description: 5 }, 400],
+    ['a description that is too long', { description: 'x'.repeat(201) }, 400],
+    ['malformed JSON', '{', 400],
+    ['a body that is no object', [], 400],
   ])('makes none for %s', async (_, body, code) => {
     expect(await call('POST', '/users/api-keys', { token: user.token, body })).toMatchObject({ code });
   });
@@ -52,44 +54,14 @@ describe('POST /users/api-keys', () => {
     const { results } = await env.DB.prepare('select * from api_keys').all();
     expect(JSON.stringify(results)).not.toContain(apiKey.slice(3));
   });
-
-  it.each([
-    ['a description that is no text', { description: 5 }],
-    ['a description that is too long', { description: 'x'.repeat(201) }],
-    ['malformed JSON', '{'],
-    ['a body that is no object', []],
-  ])('refuses %s', async (_, body) => {
-    expect(await call('POST', '/users/api-keys', { token: user.token, body })).toMatchObject({ status: 400 });
-  });
-
-  it('gives a user twenty keys and no more, however they are asked for', async () => {
-    const collector = await createUser();
-    const answers = await Promise.all(
-      Array.from({ length: 25 }, () => call('POST', '/users/api-keys', { token: collector.token, body: {} })),
-    );
-    expect(answers.filter(({ status }) => status === 200)).toHaveLength(20);
-    expect(answers.find(({ status }) => status !== 200)).toMatchObject({ status: 400, message: 'too_many_api_keys' });
-    const [{ keyId } = { keyId: '' }] = (await listKeys(collector)).list;
-    await deleteKey(keyId, collector);
-    expect((await createKey(collector)).keyId).toMatch(/^ak_/);
-  });
 });
 
 describe('GET /users/api-keys', () => {
-  it('lists your keys newest first, in pages, without their values', async () => {
+  it('lists your keys newest first, in pages', async () => {
     const owner = await createUser();
-    const keys = [];
-    for (const description of ['first', 'second', 'third']) keys.push(await createKey(owner, description));
-    const page = await listKeys(owner);
-    expect(page).toMatchObject({ total: 3, page: 1, size: 20 });
-    expect(page.list[0]).toEqual({
-      keyId: keys[2]!.keyId,
-      description: 'third',
-      scopes: ['read', 'control', 'manage'],
-      productKey: null,
-      createdAt: expect.stringMatching(/Z$/) as string,
-      lastUsedAt: null,
-    });
+    for (const description of ['first', 'second', 'third']) await createKey(owner, description);
+    const list = ['third', 'second', 'first'].map((description) => ({ description }));
+    expect(await listKeys(owner)).toMatchObject({ list, total: 3, page: 1, size: 20 });
     const answer = await call<Page<ListedKey>>('GET', '/users/api-keys?page=2&size=1', { token: owner.token });
     expect(answer.data).toMatchObject({ list: [{ description: 'second' }], total: 3, page: 2, size: 1 });
   });

@@ -4,43 +4,23 @@ import { env } from 'cloudflare:workers';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { forgetRevokedUsers, readRevokedUsers } from '../../../src/objects/calls/revoked-users.ts';
 import { RelayGateway } from '../../../src/objects/relay/relay-gateway.ts';
-import { call, createUser, makeDevice, openSession, send, type CallOptions } from '../rig/clients/client.ts';
+import { call, createUser, makeDevice, openSession, type CallOptions } from '../rig/clients/client.ts';
+import { logIn, newPassword, openAccount, operate, password, type Account } from '../rig/accounts.ts';
+import type { Key } from '../rig/authorization-callers.ts';
 import { authed, openRelay, shard } from '../rig/clients/relay.ts';
 import { RecordedDatabase } from '../rig/recorded-database.ts';
 import type { TestDevice } from '../rig/provision.ts';
 import { share } from '../rig/sharing.ts';
 
-type Key = { keyId: string; apiKey: string };
-type Login = { token: string; refreshToken: string; user: { userId: number } };
-type Account = Login & { email: string; userId: number };
-
-const password = 'correct horse';
-const newPassword = 'battery staple';
 const minuteMs = 60_000;
 const ended = { status: 401, message: 'unauthorized: the session has ended' };
 const gone = { status: 401, message: 'unauthorized: the account is disabled or deleted' };
 const mustConfirm = { status: 403, message: 'confirmation_required', data: null };
 
-const logIn = async (email: string, shown = password) =>
-  (await call<Login>('POST', '/users/login', { body: { email, password: shown } })).data;
-
-async function register(): Promise<Account> {
-  const email = `${crypto.randomUUID()}@example.test`;
-  await call('POST', '/users/register', { body: { email, password } });
-  const session = await logIn(email);
-  return { ...session, email, userId: session.user.userId };
-}
-
 const makeKey = (options: CallOptions) => call<Key>('POST', '/users/api-keys', { body: {}, ...options });
 const command = (device: TestDevice, options: CallOptions) =>
   call('POST', `/devices/${device.deviceId}/control`, { ...options, body: { action: 'toggle', position: 'up' } });
 const status = (device: TestDevice, options: CallOptions) => call('GET', `/devices/${device.deviceId}/status`, options);
-
-async function operate<T = never>(path: string, body: object): Promise<T> {
-  const headers = { Authorization: 'Bearer operator-secret-of-the-worker-tests-only' };
-  const response = await send('POST', `/operator/accounts/${path}`, { headers, body });
-  return (await response.json<{ data: T }>()).data;
-}
 
 /** Every isolate renews its list within two seconds. */
 function letListGrowOld(): void {
@@ -57,29 +37,16 @@ describe('an access token', () => {
   let device: TestDevice;
 
   beforeEach(async () => {
-    owner = await register();
+    owner = await openAccount();
     device = await makeDevice(owner);
   });
 
   it('makes no permanent access after its session has ended', async () => {
-    const other = await logIn(owner.email);
+    const other = (await logIn(owner.email)).data;
     await call('DELETE', '/users/me/sessions?keep=current', { token: other.token });
     const { token } = owner;
     expect(await makeKey({ token })).toMatchObject(ended);
-    const path = `/devices/${device.deviceId}`;
-    for (const [method, where, body] of [
-      ['POST', `${path}/transfer`, { email: 'thief@example.test' }],
-      ['POST', `${path}/release`],
-      ['POST', `${path}/members`, { email: 'thief@example.test', role: 'operator' }],
-      ['POST', `${path}/credentials`],
-      ['PATCH', path, { name: 'Mine' }],
-      ['DELETE', path],
-      ['POST', '/products', { productKey: 'stolen', name: 'Stolen' }],
-      ['PUT', '/users/password', { oldPassword: password, newPassword }],
-      ['GET', '/users/me/sessions'],
-    ] as const) {
-      expect(await call(method, where, { token, body }), `${method} ${where}`).toMatchObject(ended);
-    }
+    expect(await call('GET', '/users/me/sessions', { token })).toMatchObject(ended);
     expect(await status(device, { token })).toMatchObject({ status: 200 });
     expect(await makeKey({ token: other.token })).toMatchObject({ status: 200 });
   });
@@ -88,45 +55,50 @@ describe('an access token', () => {
     const key = (await makeKey(owner)).data;
     const socket = await openRelay();
     expect(await socket.ask({ action: 'auth', apiKey: key.keyId, apiSecret: key.apiKey })).toEqual(authed);
-    const { token } = await operate<{ token: string }>('reset-password', { name: owner.email });
+    const issued = await operate<{ token: string }>('/accounts/reset-password', { name: owner.email.toUpperCase() });
+    expect(issued.data).toMatchObject({ token: expect.stringMatching(/^pr_/) as string, link: null });
+    const { token } = issued.data;
     const forged = `${token.slice(0, -2)}AA`;
     const reset = (shown: string) => call('PUT', '/users/password-reset', { body: { token: shown, newPassword } });
     const readBefore = vi.spyOn(env.DB, 'withSession');
     expect(await reset(forged)).toMatchObject({ status: 400 });
     expect(readBefore).not.toHaveBeenCalled();
     expect(await reset(token)).toMatchObject({ data: { message: 'password_changed', endedSessions: 1, endedKeys: 1 } });
+    expect(await reset(token)).toMatchObject({ message: 'invalid_request: token: is unknown, used or expired' });
+    expect([(await logIn(owner.email)).status, (await logIn(owner.email, newPassword)).status]).toEqual([401, 200]);
+    const { refreshToken } = owner;
+    expect((await call('POST', '/users/refresh-token', { body: { refreshToken } })).status).toBe(401);
     expect(await makeKey(owner)).toMatchObject(ended);
     expect(await call('GET', '/users/me', { key })).toMatchObject({ status: 401 });
     expect(await socket.closed).toMatchObject({ code: 1008, reason: 'API key deleted' });
   });
 
-  it('enables no device of a disabled account, and reads and controls nothing', async () => {
+  it('of a disabled account reads and controls nothing, on no socket either, until it is enabled', async () => {
     const key = (await makeKey(owner)).data;
     const socket = await openRelay();
     expect(await socket.ask({ action: 'auth', token: owner.token })).toEqual(authed);
     expect(await status(device, owner)).toMatchObject({ status: 200 });
-    await operate('disable', { name: owner.email });
+    await operate('/accounts/disable', { name: owner.email });
     expect(await socket.closed).toMatchObject({ code: 1008, reason: 'account disabled' });
     letListGrowOld();
-    const enable = { token: owner.token, body: { disabled: false } };
-    expect(await call('PATCH', `/devices/${device.deviceId}`, enable)).toMatchObject(gone);
-    for (const answer of [status(device, owner), command(device, owner), call('GET', '/users/me', owner)]) {
-      expect(await answer).toMatchObject(gone);
-    }
+    expect(await status(device, owner)).toMatchObject(gone);
+    expect(await command(device, owner)).toMatchObject(gone);
     expect(await (await openRelay()).ask({ action: 'auth', token: owner.token })).toMatchObject({
       code: 401,
       message: 'unauthorized',
     });
     expect(await call('GET', '/users/me', { key })).toMatchObject({ status: 401 });
-    await operate('enable', { name: owner.email });
-    expect(await status(device, await logIn(owner.email))).toMatchObject({ data: { status: 'offline' } });
+    await operate('/accounts/enable', { name: owner.email });
+    expect(await status(device, (await logIn(owner.email)).data)).toMatchObject({ data: { status: 'offline' } });
   });
 
   it('controls no shared device after its account was deleted, which is no member any more', async () => {
-    const friend = await register();
+    const friend = await openAccount();
     await share(device, friend, 'operator', owner);
     expect(await status(device, friend)).toMatchObject({ status: 200 });
-    expect(await operate('delete', { name: friend.email })).toMatchObject({ done: 1, failed: 0, cursor: null });
+    expect(await operate('/accounts/delete', { name: friend.email })).toMatchObject({
+      data: { done: 1, failed: 0, cursor: null },
+    });
     letListGrowOld();
     expect(await command(device, friend)).toMatchObject(gone);
     const members = await call('GET', `/devices/${device.deviceId}/members`, owner);
@@ -152,11 +124,11 @@ describe('a disabled account', () => {
   });
 
   it('is told to every relay shard, again if one fails', async () => {
-    const account = await register();
+    const account = await openAccount();
     const told = vi.spyOn(RelayGateway.prototype, 'endUser').mockImplementationOnce(() => {
       throw new Error('the shard is overloaded');
     });
-    await operate('disable', { name: account.email });
+    await operate('/accounts/disable', { name: account.email });
     const shards = new Set(told.mock.results.map(({ type }) => type));
     expect([...shards].sort()).toEqual(['return', 'throw']);
   });
@@ -204,7 +176,7 @@ describe('a disabled account', () => {
 
 describe('a confirmation by password', () => {
   it('is not left out: five minutes after the login nobody makes a key, an offer or a release without it', async () => {
-    const owner = await register();
+    const owner = await openAccount();
     const device = await makeDevice(owner);
     await openSession(owner.userId, 0, 'young');
     const token = await openSession(owner.userId, 5 * minuteMs, 'old');
@@ -225,7 +197,7 @@ describe('a confirmation by password', () => {
   });
 
   it('lets nobody guess the password undisturbed', async () => {
-    const { token } = await register();
+    const { token } = await openAccount();
     const confirm = () => call('POST', '/users/me/confirmations', { token, body: { password: 'wrong horse' } });
     for (let count = 0; count < 5; count += 1) expect((await confirm()).status).toBe(401);
     expect(await confirm()).toMatchObject({ status: 429 });
@@ -234,8 +206,8 @@ describe('a confirmation by password', () => {
 
 describe('a new password', () => {
   it('ends the other sessions and all keys, and says how many', async () => {
-    const owner = await register();
-    const other = await logIn(owner.email);
+    const owner = await openAccount();
+    const other = (await logIn(owner.email)).data;
     const [key] = [(await makeKey(owner)).data, await makeKey(owner)];
     const body = { oldPassword: password, newPassword };
     const changed = await call('PUT', '/users/password', { token: owner.token, body });
@@ -246,8 +218,8 @@ describe('a new password', () => {
   });
 
   it('leaves them if its user says so', async () => {
-    const owner = await register();
-    const other = await logIn(owner.email);
+    const owner = await openAccount();
+    const other = (await logIn(owner.email)).data;
     const key = (await makeKey(owner)).data;
     const body = { oldPassword: password, newPassword, endSessions: false, endKeys: false };
     const changed = await call('PUT', '/users/password', { token: owner.token, body });

@@ -1,26 +1,11 @@
 // What an operator does with the operator secret: sign-up, whole accounts, credentials at a broker, metrics.
-import { createExecutionContext } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { describe, expect, it, vi } from 'vitest';
-import { createApp } from '../../../src/app.ts';
 import type { SliceDone } from '../../../src/protocol/operator.ts';
 import { bridgeSecret } from '../rig/clients/link.ts';
-import { call, createUser, type Answer } from '../rig/clients/client.ts';
-
-const password = 'correct horse';
-const newPassword = 'battery staple';
-const authorization = { Authorization: 'Bearer operator-secret-of-the-worker-tests-only' };
-
-async function operate<T>(path: string, body: object, changes: object = {}): Promise<Answer<T>> {
-  const request = new Request(`https://latchwork.test/operator${path}`, {
-    method: 'POST',
-    headers: authorization,
-    body: JSON.stringify(body),
-  });
-  const response = await createApp().fetch(request, { ...env, ...changes }, createExecutionContext());
-  const envelope = await response.json<{ code: number; message: string; data: T }>();
-  return { status: response.status, headers: response.headers, ...envelope };
-}
+import { logIn, newEmail, openAccount, operate, operatorHeaders, password, register } from '../rig/accounts.ts';
+import { call, createUser, makeProduct, send, type Answer } from '../rig/clients/client.ts';
+import { activate } from '../rig/ownership.ts';
 
 /** Slice by slice to the end. */
 async function operateWhole(path: string, body: object, changes: object = {}): Promise<number> {
@@ -34,25 +19,16 @@ async function operateWhole(path: string, body: object, changes: object = {}): P
   return done;
 }
 
-type Session = { token: string; refreshToken: string; user: { userId: number } };
-
-async function openAccount() {
-  const email = `${crypto.randomUUID()}@example.test`;
-  await call('POST', '/users/register', { body: { email, password } });
-  const logIn = (given = password) => call<Session>('POST', '/users/login', { body: { email, password: given } });
-  const { data } = await logIn();
-  const productKey = `op-${crypto.randomUUID()}`;
-  await call('POST', '/products', { token: data.token, body: { productKey, name: 'Switch' } });
+async function openOwner() {
+  const account = await openAccount();
+  const productKey = await makeProduct(account);
   const ids: string[] = [];
   for (const deviceSN of ['SN-1', 'SN-2', 'SN-3']) {
-    const activation = await call<{ deviceId: string }>('POST', '/devices/activate', {
-      body: { productKey, deviceSN },
-    });
-    ids.push(activation.data.deviceId);
+    ids.push((await activate(productKey, undefined, { deviceSN })).data.deviceId);
   }
   const statusOf = async (deviceId: string, token: string) =>
     (await call<{ status: string }>('GET', `/devices/${deviceId}/status`, { token })).data.status;
-  return { ...data, userId: data.user.userId, email, logIn, productKey, ids, statusOf };
+  return { ...account, logIn: (shown = password) => logIn(account.email, shown), productKey, ids, statusOf };
 }
 
 describe('the operator', () => {
@@ -62,8 +38,7 @@ describe('the operator', () => {
       for (const path of ['/operator/sign-up', '/operator/accounts/delete', '/operator/push-credentials']) {
         expect((await call('POST', path, { headers, body: {} })).status).toBe(401);
       }
-      const metrics = new Request('https://latchwork.test/operator/metrics', { headers });
-      expect((await createApp().fetch(metrics, env, createExecutionContext())).status).toBe(401);
+      expect((await send('GET', '/operator/metrics', { headers })).status).toBe(401);
     }
   });
 
@@ -72,35 +47,14 @@ describe('the operator', () => {
   });
 
   it('closes sign-up and opens it again', async () => {
-    const register = () =>
-      call('POST', '/users/register', { body: { email: `${crypto.randomUUID()}@example.test`, password } });
     expect((await operate('/sign-up', { open: false })).data).toEqual({ open: false });
-    expect(await register()).toMatchObject({ status: 403, message: 'forbidden: sign-up is closed' });
+    expect(await register(newEmail())).toMatchObject({ status: 403, message: 'forbidden: sign-up is closed' });
     await operate('/sign-up', { open: true });
-    expect((await register()).status).toBe(200);
-  });
-
-  it('resets a password with a token that is good once, and ends all sessions', async () => {
-    const account = await openAccount();
-    const issued = await operate<{ token: string; link: string | null }>('/accounts/reset-password', {
-      name: account.email.toUpperCase(),
-    });
-    expect(issued.data).toMatchObject({ token: expect.stringMatching(/^pr_/) as string, link: null });
-    const { token } = issued.data;
-    const reset = () => call('PUT', '/users/password-reset', { body: { token, newPassword } });
-    expect((await reset()).data).toMatchObject({ message: 'password_changed', endedSessions: 1, endedKeys: 0 });
-    expect(await reset()).toMatchObject({
-      status: 400,
-      message: 'invalid_request: token: is unknown, used or expired',
-    });
-    expect((await account.logIn()).status).toBe(401);
-    expect((await account.logIn(newPassword)).status).toBe(200);
-    const { refreshToken } = account;
-    expect((await call('POST', '/users/refresh-token', { body: { refreshToken } })).status).toBe(401);
+    expect((await register(newEmail())).status).toBe(200);
   });
 
   it('disables an account with its devices and enables it again, except what its owner had disabled', async () => {
-    const account = await openAccount();
+    const account = await openOwner();
     const [first = '', second = '', third = ''] = account.ids;
     const key = await call<{ keyId: string; apiKey: string }>('POST', '/users/api-keys', {
       token: account.token,
@@ -130,10 +84,10 @@ describe('the operator', () => {
   });
 
   it('deletes an account with all that it owns: its name is free, its product keys are not', async () => {
-    const account = await openAccount();
+    const account = await openOwner();
     expect(await operateWhole('/accounts/delete', { name: account.email })).toBe(3);
     expect((await account.logIn()).status).toBe(401);
-    // Of the login of openAccount there was one, with an address.
+    // Of the login of openOwner there was one, with an address.
     const left = await env.DB.prepare('select count(*) as n from security_events where user_id = ?')
       .bind(account.userId)
       .first('n');
@@ -143,17 +97,15 @@ describe('the operator', () => {
       expect((await call('GET', `/devices/${deviceId}/status`, { token })).status).toBe(404);
     }
     const { productKey } = account;
-    const activation = await call('POST', '/devices/activate', { body: { productKey, deviceSN: 'SN-1' } });
-    expect(activation.message).toBe('invalid_product_key');
-    const register = await call('POST', '/users/register', { body: { email: account.email, password } });
-    expect(register.status).toBe(200);
+    expect(await activate(productKey)).toMatchObject({ message: 'invalid_product_key' });
+    expect((await register(account.email)).status).toBe(200);
     const product = await call('POST', '/products', { token, body: { productKey, name: 'Switch' } });
     expect(product.message).toBe('product_key_exists');
     expect((await operate('/accounts/delete', { name: 'nobody@example.test' })).status).toBe(404);
   });
 
   it('pushes every device to a broker that credentials are pushed to', async () => {
-    const account = await openAccount();
+    const account = await openOwner();
     const [first = ''] = account.ids;
     await call('PATCH', `/devices/${first}`, { token: account.token, body: { disabled: true } });
     const done = await operateWhole('/push-credentials', {}, { BROKER_PROVISIONING: 'mosquitto' });
@@ -168,8 +120,7 @@ describe('the operator', () => {
   });
 
   it('reads metrics in the format of Prometheus', async () => {
-    const request = new Request('https://latchwork.test/operator/metrics', { headers: authorization });
-    const response = await createApp().fetch(request, env, createExecutionContext());
+    const response = await send('GET', '/operator/metrics', { headers: operatorHeaders });
     expect(response.headers.get('Content-Type')).toContain('text/plain');
     const text = await response.text();
     const valueOf = (sample: string) =>

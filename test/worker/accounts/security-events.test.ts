@@ -5,8 +5,9 @@ import { deleteExpiredRows } from '../../../src/db/expired-rows.ts';
 import { putSecurityEvent } from '../../../src/db/accounts/security-events.ts';
 import { sampleInfoLines } from '../../../src/log.ts';
 import { maxEventsPerUser } from '../../../src/services/accounts/security-events.ts';
-import { call, createUser } from '../rig/clients/client.ts';
-import { callWith, fetchWith } from '../rig/limited.ts';
+import { logIn, newEmail, password, register } from '../rig/accounts.ts';
+import { call, createUser, makeProduct } from '../rig/clients/client.ts';
+import { callWith } from '../rig/limited.ts';
 import { catchMails, withMail } from '../rig/mails.ts';
 import { activate, tokenOf } from '../rig/ownership.ts';
 import { contextOf } from '../rig/outbox.ts';
@@ -15,7 +16,6 @@ import { share } from '../rig/sharing.ts';
 type Event = { kind: string; at: string; count: number; clientAddress: string | null; detail: Record<string, unknown> };
 type Page = { list: Event[]; total: number };
 
-const password = 'correct horse';
 const ninetyDaysMs = 90 * 86_400_000;
 const from = (address: string) => ({ 'CF-Connecting-IP': address });
 const list = async ({ token }: { token: string }, query = '') =>
@@ -23,15 +23,9 @@ const list = async ({ token }: { token: string }, query = '') =>
 const kindsOf = async (user: { token: string }) => (await list(user, '?size=100')).list.map(({ kind }) => kind);
 const database = () => contextOf(env).primary();
 
-async function logIn(email: string, address: string, shown = password) {
-  const options = { body: { email, password: shown }, headers: from(address) };
-  return (await call<{ token: string }>('POST', '/users/login', options)).data;
-}
-
-async function register() {
-  const email = `${crypto.randomUUID()}@example.test`;
-  const { data } = await call<{ userId: number }>('POST', '/users/register', { body: { email, password } });
-  return { email, userId: data.userId };
+async function newAccount() {
+  const email = newEmail();
+  return { email, userId: (await register(email)).data.userId };
 }
 
 /** Events are kept beside the requests that caused them. */
@@ -48,9 +42,9 @@ afterEach(() => {
 
 describe('security events', () => {
   it('leave out no sign-in, key, ended session or changed password', async () => {
-    const { email } = await register();
-    const { token } = await logIn(email, '192.0.2.7');
-    const other = await logIn(email, '2001:db8:1:2:3::4');
+    const { email } = await newAccount();
+    const { token } = (await logIn(email, password, from('192.0.2.7'))).data;
+    const other = (await logIn(email, password, from('2001:db8:1:2:3::4'))).data;
     const headers = from('192.0.2.7');
     const { keyId } = (await call<{ keyId: string }>('POST', '/users/api-keys', { token, headers, body: {} })).data;
     await call('DELETE', `/users/api-keys/${keyId}`, { token, headers });
@@ -80,8 +74,7 @@ describe('security events', () => {
       await createUser(),
       await createUser(),
     ];
-    const productKey = `switch-${crypto.randomUUID()}`;
-    await call('POST', '/products', { token: maker.token, body: { productKey, name: 'Switch' } });
+    const productKey = await makeProduct(maker);
     const { deviceId } = (await activate(productKey, await tokenOf(owner))).data;
     await share({ deviceId, productKey }, member, 'viewer', owner);
     const path = `/devices/${deviceId}`;
@@ -106,9 +99,9 @@ describe('security events', () => {
 
 describe('a flood', () => {
   it('of wrong passwords fills no table: one row an hour, with a count', async () => {
-    const { email } = await register();
-    for (const host of [1, 2, 3]) await logIn(email, `198.51.100.${host}`, 'wrong password');
-    const session = await logIn(email, '192.0.2.7');
+    const { email } = await newAccount();
+    for (const host of [1, 2, 3]) await logIn(email, 'wrong password', from(`198.51.100.${host}`));
+    const session = (await logIn(email, password, from('192.0.2.7'))).data;
     await vi.waitFor(async () => {
       const { list: events } = await list(session);
       expect(events.filter(({ kind }) => kind === 'wrong_password')).toMatchObject([
@@ -168,10 +161,10 @@ it('keeps no event for longer than 90 days', async () => {
 });
 
 it('samples no log line of a security event', async () => {
-  const { email, userId } = await register();
+  const { email, userId } = await newAccount();
   sampleInfoLines(0, Infinity);
   const lines = vi.spyOn(console, 'warn').mockImplementation(() => undefined);
-  await logIn(email, '192.0.2.7', 'wrong password');
+  await logIn(email, 'wrong password', from('192.0.2.7'));
   const written = lines.mock.calls.map(([line]) => JSON.parse(String(line)) as object);
   const event = { event: 'security event', userId, kind: 'wrong_password', clientAddress: '192.0.2.7' };
   expect(written).toContainEqual(expect.objectContaining(event));
@@ -179,14 +172,14 @@ it('samples no log line of a security event', async () => {
 
 describe('a mail', () => {
   const logInWithMail = async (email: string, address: string) => {
-    const answer = await fetchWith(withMail, 'POST', '/users/login', from(address), { email, password });
-    return (await answer.json<{ data: { token: string } }>()).data;
+    const options = { headers: from(address), body: { email, password } };
+    return (await callWith<{ token: string }>(withMail, 'POST', '/users/login', options)).data;
   };
   const prove = (userId: number) =>
     env.DB.prepare('update users set email_verified_at = 1 where id = ?').bind(userId).run();
 
   it('leaves no new key and no sign-in from a new network unnoticed, and tells of no other', async () => {
-    const { email, userId } = await register();
+    const { email, userId } = await newAccount();
     await prove(userId);
     const mails = catchMails();
     const { token } = await logInWithMail(email, '192.0.2.7');
@@ -208,7 +201,7 @@ describe('a mail', () => {
   });
 
   it('comes with the first sign-in from a network after 90 days without one', async () => {
-    const { email, userId } = await register();
+    const { email, userId } = await newAccount();
     await prove(userId);
     await env.DB.prepare('update users set created_at = 1 where id = ?').bind(userId).run();
     const mails = catchMails();
@@ -219,7 +212,7 @@ describe('a mail', () => {
   });
 
   it('tells of a password that was reset', async () => {
-    const { email, userId } = await register();
+    const { email, userId } = await newAccount();
     const mails = catchMails();
     await callWith(withMail, 'POST', '/users/password-reset', { body: { email } });
     await vi.waitFor(() => {

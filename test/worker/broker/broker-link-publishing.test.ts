@@ -2,7 +2,8 @@
 // when a bridge goes or restarts.
 import { afterEach, describe, expect, it } from 'vitest';
 import { linkPing, linkPong } from '../../../src/protocol/bridge.ts';
-import { closeBridges, dialIn, link, nextPublish, publish, type PublishFrame } from '../rig/clients/link.ts';
+import type { PublishFrame } from '../../../src/protocol/bridge.ts';
+import { closeBridges, dialIn, link, nextPublish, publish } from '../rig/clients/link.ts';
 
 afterEach(closeBridges);
 

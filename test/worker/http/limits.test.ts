@@ -10,7 +10,7 @@ import { runScheduledJobs } from '../../../src/scheduled.ts';
 import { beginLoginAttempt, countFailure, maxDevices } from '../../../src/services/accounts/login-attempts.ts';
 import { PasswordQueue, passwordQueueOf } from '../../../src/pacing/password-queue.ts';
 import { call, createUser } from '../rig/clients/client.ts';
-import { fetchWith } from '../rig/limited.ts';
+import { sendWith } from '../rig/limited.ts';
 
 const password = 'correct horse';
 const { limits } = readConfig(env);
@@ -281,7 +281,7 @@ describe('passwords that are to be hashed', () => {
 
 describe('the flood shields of a deployment', () => {
   const post = (path: string, headers: Record<string, string>, bindings: object = {}) =>
-    fetchWith({ RATE_LIMITS: 'production', ...bindings }, 'POST', path, headers, {});
+    sendWith({ RATE_LIMITS: 'production', ...bindings }, 'POST', path, { headers, body: {} });
 
   it.each([
     ['/users/register', 20],

@@ -4,7 +4,7 @@ import { env } from 'cloudflare:workers';
 import { describe, expect, it, vi } from 'vitest';
 import { call, createUser, type Answer, type TestUser } from '../rig/clients/client.ts';
 import { runScheduledJobs } from '../../../src/scheduled.ts';
-import { callLimited, fetchWith } from '../rig/limited.ts';
+import { callLimited, sendWith } from '../rig/limited.ts';
 import { digestOf } from '../../../src/crypto/secrets.ts';
 import { reportConnected, sessionOf } from '../rig/provision.ts';
 import { insertRecords } from '../rig/records.ts';
@@ -132,13 +132,10 @@ describe('new serials of a product within an hour', () => {
 describe('devices that were activated and never logged in', () => {
   const address = '198.51.100.200';
   const activateFrom = (network: string, productKey: string, deviceSN: string) =>
-    fetchWith(
-      { RATE_LIMITS: 'production' },
-      'POST',
-      '/devices/activate',
-      { 'CF-Connecting-IP': network },
-      { productKey, deviceSN },
-    );
+    sendWith({ RATE_LIMITS: 'production' }, 'POST', '/devices/activate', {
+      headers: { 'CF-Connecting-IP': network },
+      body: { productKey, deviceSN },
+    });
   const change = (columns: string, where: string) =>
     env.DB.prepare(`update devices set ${columns} where ${where}`).run();
 

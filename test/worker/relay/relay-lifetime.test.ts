@@ -7,7 +7,7 @@ import { readConfig } from '../../../src/config.ts';
 import { createMessagingPassword } from '../../../src/crypto/messaging-password.ts';
 import { digestOf } from '../../../src/crypto/secrets.ts';
 import { topicOf } from '../../../src/domain/topics.ts';
-import { provisionDevice, sessionOf, requestSubscription } from '../rig/provision.ts';
+import { factsOf, provisionDevice, sessionOf, requestSubscription } from '../rig/provision.ts';
 import {
   authed,
   authOf,
@@ -131,11 +131,8 @@ describe('what outlives what', () => {
     const device = await provisionDevice();
     const topic = topicOf(device, 'status');
     const password = await createMessagingPassword(readConfig(env).messagingSecrets, device);
-    await sessionOf(device.deviceId).provision({
-      ...{ productKey: device.productKey, ownerId: 1, productOwnerId: 1, claimedAtMs: null, name: 'A switch' },
-      ...{ controlMode: 'toggle', offlineGraceSeconds: 0, productChangedAtMs: 0, secretDigest: 'x' },
-      passwordDigest: await digestOf(password),
-    });
+    const facts = factsOf({ productKey: device.productKey, passwordDigest: await digestOf(password) });
+    await sessionOf(device.deviceId).provision(facts);
     const newer = { ...device, password };
     const [one, two] = [await listenAs(device, topic), await listenAs(device, topic)];
     const other = await listenAs(newer, topic);

@@ -2,43 +2,39 @@
 import { createExecutionContext } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { createApp } from '../../../src/app.ts';
-import type { Answer } from './clients/client.ts';
+import { readAnswer, requestOf, type Answer, type CallOptions } from './clients/client.ts';
 
-type Options = { token?: string; body?: unknown };
+type Bindings = Partial<Record<keyof Env, unknown>>;
 
 /** As `call`, answered by a Worker whose setting `LIMITS` is `limits`. */
 export function callLimited<T = never>(
   limits: string,
   method: string,
   path: string,
-  options: Options,
+  options: CallOptions,
 ): Promise<Answer<T>> {
   return callWith({ LIMITS: limits }, method, path, options);
 }
 
 /** As `call`, answered by a Worker with these settings and bindings in place of its own. */
 export async function callWith<T = never>(
-  bindings: Partial<Record<keyof Env, unknown>>,
+  bindings: Bindings,
   method: string,
   path: string,
-  { token, body }: Options,
+  options: CallOptions = {},
 ): Promise<Answer<T>> {
-  const headers: Record<string, string> = token === undefined ? {} : { Authorization: `Bearer ${token}` };
-  const response = await fetchWith(bindings, method, path, headers, body);
-  const envelope = await response.json<{ code: number; message: string; data: T }>();
-  return { status: response.status, headers: response.headers, ...envelope };
+  return readAnswer(await sendWith(bindings, method, path, options));
 }
 
-export async function fetchWith(
-  bindings: Partial<Record<keyof Env, unknown>>,
+/** As `send`, likewise. */
+export async function sendWith(
+  bindings: Bindings,
   method: string,
   path: string,
-  headers: Record<string, string>,
-  body?: unknown,
+  options: CallOptions = {},
+  execution = createExecutionContext(),
 ): Promise<Response> {
-  const content = body === undefined ? {} : { body: JSON.stringify(body) };
-  const request = new Request(`https://latchwork.test/api/v1${path}`, { method, headers, ...content });
-  return createApp().fetch(request, { ...env, ...bindings }, createExecutionContext());
+  return createApp().fetch(requestOf(method, path, options), { ...env, ...bindings }, execution);
 }
 
 /** A limiter of `limit` uses a key. */

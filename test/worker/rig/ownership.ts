@@ -2,7 +2,7 @@
 import { digestOf } from '../../../src/crypto/secrets.ts';
 import { wireErrorOf } from '../../../src/domain/refusal.ts';
 import { parseMessagingName } from '../../../src/domain/topics.ts';
-import { call, createUser, type Answer, type TestUser } from './clients/client.ts';
+import { call, createUser, makeProduct, type Answer, type TestUser } from './clients/client.ts';
 import { sessionOf, reportConnected } from './provision.ts';
 
 export type Activation = { deviceId: string; deviceSecret: string; mqtt: { username: string; password: string } };
@@ -18,14 +18,7 @@ export async function signUpUsers(): Promise<void> {
   [maker, anna, bert] = await Promise.all([createUser(), createUser(), createUser()]);
 }
 
-let count = 0;
-export async function createProduct(more: object = {}): Promise<string> {
-  const productKey = `own-${++count}`;
-  const body = { productKey, name: 'Switch', controlMode: 'toggle', ...more };
-  const { message } = await call('POST', '/products', { token: maker.token, body });
-  if (message !== 'success') throw new Error(`no product: ${message}`);
-  return productKey;
-}
+export const createProduct = (more: object = {}) => makeProduct(maker, { controlMode: 'toggle', ...more });
 
 export async function tokenOf(user: TestUser): Promise<string> {
   const { data, message } = await call<{ token: string }>('POST', '/devices/claim-tokens', { token: user.token });
@@ -66,10 +59,9 @@ export const as = (user: TestUser) => ({ token: user.token, headers: home });
 export const isWorking = async (device: Activation) => (await logIn(device.mqtt)) === 'accepted';
 export const openWindow = async (user: TestUser, deviceId: string, body: object = {}) =>
   (await call<{ token: string }>('POST', `/devices/${deviceId}/pairing-window`, { ...as(user), body })).data;
-/** Hands Anna's device, or the maker's, to Bert. */
-export async function handOver(deviceId: string, from = anna): Promise<unknown> {
-  await call('POST', `/devices/${deviceId}/transfer`, { ...as(from), body: { email: bert.email } });
-  return (await call<object>('POST', `/devices/${deviceId}/transfer/accept`, as(bert))).data;
+export async function handOver(deviceId: string, from = anna, to = bert): Promise<unknown> {
+  await call('POST', `/devices/${deviceId}/transfer`, { ...as(from), body: { email: to.email } });
+  return (await call<object>('POST', `/devices/${deviceId}/transfer/accept`, as(to))).data;
 }
 export const read = (user: TestUser, deviceId: string) => call('GET', `/devices/${deviceId}/status`, as(user));
 export async function eventsOf(user: TestUser, deviceId: string): Promise<Event[]> {

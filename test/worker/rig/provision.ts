@@ -19,20 +19,24 @@ export async function provisionDevice({
   const deviceId = createId('dev_', 8);
   const { messagingSecrets } = readConfig(env);
   const password = chosen || (await createMessagingPassword(messagingSecrets, { productKey, deviceId }));
-  await sessionOf(deviceId).provision({
-    productKey,
-    ownerId,
-    productOwnerId: ownerId,
-    claimedAtMs: null,
-    name: 'A switch',
-    controlMode: 'toggle',
-    offlineGraceSeconds: 0,
-    productChangedAtMs: 0,
-    secretDigest: await digestOf('sk_of-the-device'),
-    passwordDigest: await digestOf(password),
-  });
+  const facts = factsOf({ productKey, passwordDigest: await digestOf(password), ownerId });
+  await sessionOf(deviceId).provision({ ...facts, secretDigest: await digestOf('sk_of-the-device') });
   return { productKey, deviceId, name: messagingName({ productKey, deviceId }), password };
 }
+
+/** What the session of a device of an unclaimed product is provisioned with. */
+export const factsOf = ({
+  productKey,
+  passwordDigest = 'x',
+  ownerId = 1,
+}: {
+  productKey: string;
+  passwordDigest?: string;
+  ownerId?: number;
+}) => ({
+  ...{ productKey, ownerId, productOwnerId: ownerId, claimedAtMs: null, name: 'A switch', controlMode: 'toggle' },
+  ...{ offlineGraceSeconds: 0, productChangedAtMs: 0, secretDigest: 'x', passwordDigest },
+});
 
 export function sessionOf(deviceId: string) {
   return env.DEVICE_SESSION.getByName(deviceId);

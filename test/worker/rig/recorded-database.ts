@@ -1,7 +1,8 @@
 // D1 as the Worker is given it, which notes what is asked of it: the text of each statement, and the rows that batches read
 // and wrote. Asserts nothing.
 import { env } from 'cloudflare:workers';
-import { fetchWith } from './limited.ts';
+import { readAnswer, type Answer } from './clients/client.ts';
+import { sendWith } from './limited.ts';
 
 export class RecordedDatabase {
   readonly statements = new Set<string>();
@@ -30,6 +31,13 @@ export class RecordedDatabase {
 
   /** A request below /api/v1 to a Worker with this database. */
   fetch(method: string, path: string, headers: Record<string, string>, body?: object): Promise<Response> {
-    return fetchWith({ DB: this.binding }, method, path, headers, body);
+    return sendWith({ DB: this.binding }, method, path, { headers, body });
   }
+}
+
+/** What a GET answers the user, and how many rows it read. */
+export async function readRows<T>({ token }: { token: string }, path: string): Promise<Answer<T> & { rows: number }> {
+  const database = new RecordedDatabase();
+  const answer = await readAnswer<T>(await database.fetch('GET', path, { Authorization: `Bearer ${token}` }));
+  return { ...answer, rows: database.rowsRead };
 }

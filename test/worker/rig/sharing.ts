@@ -1,5 +1,5 @@
 // Devices that their owner shares, and what members ask. Asserts nothing.
-import { call, createUser, type TestUser } from './clients/client.ts';
+import { call, createUser, makeProduct, type TestUser } from './clients/client.ts';
 
 export type Device = { deviceId: string; productKey: string };
 export type Listed = { total: number; list: { deviceId: string; role: string }[]; next?: string | null };
@@ -15,8 +15,7 @@ export let device: Device;
 /** Before all tests of a file. */
 export async function signUpUsers(): Promise<void> {
   [owner, stranger] = await Promise.all([createUser(), createUser()]);
-  productKey = `shared-${crypto.randomUUID()}`;
-  await call('POST', '/products', { token: owner.token, body: { productKey, name: 'Switch' } });
+  productKey = await makeProduct(owner);
 }
 
 export async function makeFriendAndDevice(): Promise<void> {

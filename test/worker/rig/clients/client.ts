@@ -53,10 +53,17 @@ export async function openSession(userId: number, ageMs = 0, sessionId = `sessio
   return signAccessToken(readConfig(env), userId, sessionId);
 }
 
-/** Activates a device under a new product of the user. @param product more fields of the product */
-export async function makeDevice({ token }: { token: string }, product: object = {}): Promise<TestDevice> {
+/** A new product of the user, by its key. @param more further fields of the product */
+export async function makeProduct({ token }: { token: string }, more: object = {}): Promise<string> {
   const productKey = `made-${crypto.randomUUID()}`;
-  await call('POST', '/products', { token, body: { productKey, name: 'Switch', ...product } });
+  const { message } = await call('POST', '/products', { token, body: { productKey, name: 'Switch', ...more } });
+  if (message !== 'success') throw new Error(`no product: ${message}`);
+  return productKey;
+}
+
+/** Activates a device under a new product of the user. @param product more fields of the product */
+export async function makeDevice(user: { token: string }, product: object = {}): Promise<TestDevice> {
+  const productKey = await makeProduct(user, product);
   type Activation = { deviceId: string; mqtt: { username: string; password: string } };
   const { data } = await call<Activation>('POST', '/devices/activate', { body: { productKey, deviceSN: 'SN' } });
   return { productKey, deviceId: data.deviceId, name: data.mqtt.username, password: data.mqtt.password };
@@ -64,12 +71,19 @@ export async function makeDevice({ token }: { token: string }, product: object =
 
 /** Calls `path` below /api/v1 (or an absolute one that starts with a slash and another prefix) and reads the envelope. */
 export async function call<T = never>(method: string, path: string, options: CallOptions = {}): Promise<Answer<T>> {
-  const response = await send(method, path, options);
+  return readAnswer(await send(method, path, options));
+}
+
+export function send(method: string, path: string, options: CallOptions = {}): Promise<Response> {
+  return exports.default.fetch(requestOf(method, path, options));
+}
+
+export async function readAnswer<T>(response: Response): Promise<Answer<T>> {
   const envelope = await response.json<{ code: number; message: string; data: T }>();
   return { status: response.status, headers: response.headers, ...envelope };
 }
 
-export function send(method: string, path: string, options: CallOptions = {}): Promise<Response> {
+export function requestOf(method: string, path: string, options: CallOptions): Request {
   const headers = new Headers(options.headers);
   if (options.token !== undefined) headers.set('Authorization', `Bearer ${options.token}`);
   if (options.key !== undefined) {
@@ -81,5 +95,5 @@ export function send(method: string, path: string, options: CallOptions = {}): P
   if (body !== undefined && !headers.has('Content-Type')) headers.set('Content-Type', 'application/json');
   const isBelowApi = /^\/(users|products|devices|invitations|claim-tokens)\b/.test(path);
   const url = `https://latchwork.test${isBelowApi ? '/api/v1' : ''}${path}`;
-  return exports.default.fetch(new Request(url, { method, headers, ...(body === undefined ? {} : { body }) }));
+  return new Request(url, { method, headers, ...(body === undefined ? {} : { body }) });
 }

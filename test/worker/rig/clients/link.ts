@@ -1,6 +1,6 @@
 // Bridges that dial in to BrokerLink and answer only what a test makes them answer. Asserts nothing.
 import { env } from 'cloudflare:workers';
-import { linkPath } from '../../../../src/protocol/bridge.ts';
+import { linkPath, type PublishFrame } from '../../../../src/protocol/bridge.ts';
 import { openSocket, type TestSocket } from './socket.ts';
 
 export const bridgeSecret = 'bridge-secret-of-the-worker-tests-only';
@@ -32,13 +32,6 @@ export async function publish(topic = '/sys/switch/dev_00000001/thing/service/pr
   return link().publish({ topic, payload: '{"id":"1"}', expiresAtMs: Date.now() + lifeMs });
 }
 
-export type PublishFrame = {
-  type: string;
-  id: string;
-  topic: string;
-  expiresAtMs: number;
-  messageExpirySeconds: number;
-};
 export const nextPublish = async (bridge: TestSocket) => (await bridge.next()) as PublishFrame;
 
 /** Returns when all bridges that dialled in have gone. */
