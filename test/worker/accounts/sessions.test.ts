@@ -1,27 +1,27 @@
-// Sessions over HTTP: logging in, refreshing with rotation and reuse detection, logging out.
-import { createExecutionContext } from 'cloudflare:test';
+// Sessions over HTTP: logging in, refreshing with rotation and reuse detection, logging out. And the list of the own ones:
+// with what used them last, ended one by one or together.
 import { env } from 'cloudflare:workers';
-import { beforeAll, describe, expect, it } from 'vitest';
-import { createApp } from '../../../src/app.ts';
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { readConfig } from '../../../src/config.ts';
+import { logIn, password, register } from '../rig/accounts.ts';
 import { call, type Answer } from '../rig/clients/client.ts';
-import { callWith } from '../rig/limited.ts';
+import { callLimited, callWith } from '../rig/limited.ts';
 import { RecordedDatabase } from '../rig/recorded-database.ts';
 
-type User = { userId: number; username: string; email: string };
-type TokenPair = { token: string; refreshToken: string; expiresIn: number };
+type TokenPair = { token: string; refreshToken: string };
+
+type OwnSession = {
+  sessionId: string;
+  createdAt: string;
+  lastUsedAt: string;
+  clientAddress: string | null;
+  isCurrent: boolean;
+};
 
 const email = 'ada@example.test';
-const password = 'correct horse';
 const staleBearer = 'eyJhbGciOiJIUzI1NiJ9.e30.c3RhbGU';
 
-function logIn(body: object): Promise<Answer<TokenPair & { user: User }>> {
-  return call('POST', '/users/login', { body });
-}
-
-async function startSession(): Promise<TokenPair> {
-  return (await logIn({ email, password })).data;
-}
+const startSession = async (by = email, headers = {}): Promise<TokenPair> => (await logIn(by, password, headers)).data;
 
 function refresh(refreshToken: unknown, token?: string): Promise<Answer<TokenPair>> {
   return call('POST', '/users/refresh-token', { body: { refreshToken }, token });
@@ -38,9 +38,7 @@ async function ageRotations(byMs: number): Promise<void> {
     .run();
 }
 
-beforeAll(async () => {
-  await call('POST', '/users/register', { body: { username: 'ada', email, password } });
-});
+beforeAll(() => register(email));
 
 describe('POST /users/login', () => {
   // No answer shows what is stored.
@@ -55,14 +53,10 @@ describe('POST /users/login', () => {
 
   it('ends the session that was not used for longest where a user has too many', async () => {
     const send = async (path: string, body: object) => {
-      const request = new Request(`https://latchwork.test/api/v1/users/${path}`, {
-        method: 'POST',
-        body: JSON.stringify(body),
+      const { status, data } = await callLimited<TokenPair | null>('sessionsPerUser=3', 'POST', `/users/${path}`, {
+        body,
       });
-      const changed = { ...env, LIMITS: 'sessionsPerUser=3' } as unknown as Env;
-      const response = await createApp().fetch(request, changed, createExecutionContext());
-      const { data } = await response.json<{ data: TokenPair }>();
-      return { status: response.status, refreshToken: response.ok ? data.refreshToken : '' };
+      return { status, refreshToken: data?.refreshToken };
     };
     const first = await send('login', { email, password });
     const unused = await send('login', { email, password });
@@ -215,5 +209,115 @@ describe('POST /users/logout', () => {
       expect(await logOut(options)).toMatchObject({ status: 401, message: 'unauthorized' });
     }
     expect((await logOut({ body: { refreshToken: 5 } })).status).toBe(400);
+  });
+});
+
+describe('/users/me/sessions', () => {
+  const path = '/users/me/sessions';
+  const bert = 'bert@example.test';
+  beforeAll(() => register(bert));
+  beforeEach(() => env.DB.prepare('delete from refresh_tokens').run());
+
+  async function list(token: string, query = ''): Promise<{ list: OwnSession[]; total: number }> {
+    return (await call<{ list: OwnSession[]; total: number }>('GET', path + query, { token })).data;
+  }
+
+  async function current(token: string): Promise<OwnSession | undefined> {
+    return (await list(token)).list.find(({ isCurrent }) => isCurrent);
+  }
+
+  const refreshStatus = async ({ refreshToken }: TokenPair) => (await refresh(refreshToken)).status;
+
+  it('lists when each session began and was used last, from where and with what, the last used first', async () => {
+    const phone = { 'CF-Connecting-IP': '2001:db8:1:2:3::4', 'User-Agent': 'Phone/1.0' };
+    const first = await startSession(email, phone);
+    const second = await startSession(email, { 'CF-Connecting-IP': '192.0.2.7', 'User-Agent': 'x'.repeat(300) });
+    const unknown = await startSession();
+    expect(await list(unknown.token)).toMatchObject({
+      total: 3,
+      list: [
+        { userAgent: null, clientAddress: null, isCurrent: true },
+        { userAgent: 'x'.repeat(200), clientAddress: '192.0.2.7', isCurrent: false },
+        { userAgent: 'Phone/1.0', isCurrent: false },
+      ],
+    });
+    const before = await current(first.token);
+    expect(before?.clientAddress).toMatch(/^2001:db8:1:2:/);
+    const { refreshToken } = first;
+    await env.DB.prepare('update refresh_tokens set created_at = created_at - 60000').run();
+    const headers = { 'CF-Connecting-IP': '198.51.100.3', 'User-Agent': 'Phone/1.1' };
+    await call('POST', '/users/refresh-token', { body: { refreshToken }, headers });
+    const { list: sessions } = await list(second.token);
+    expect(sessions[0]).toMatchObject({
+      sessionId: before?.sessionId,
+      clientAddress: '198.51.100.3',
+      userAgent: 'Phone/1.1',
+    });
+    const [{ createdAt, lastUsedAt } = { createdAt: '', lastUsedAt: '' }] = sessions;
+    expect(Date.parse(lastUsedAt) - Date.parse(createdAt)).toBeGreaterThanOrEqual(60_000);
+    expect((await list(second.token, '?page=2&size=2')).list).toHaveLength(1);
+  });
+
+  it('names no session by what its tokens are made of, and none that is over', async () => {
+    const { token, refreshToken } = await startSession();
+    const seen = JSON.stringify(await list(token));
+    expect(seen).not.toContain(refreshToken.slice(3, 25));
+    const { sid } = JSON.parse(atob(token.split('.')[1] ?? '')) as { sid: string };
+    expect(sid).toBe((await current(token))?.sessionId);
+    expect(refreshToken).not.toContain(sid.slice(0, 10));
+    const other = await startSession();
+    const { sessionId = '' } = (await current(token)) ?? {};
+    await env.DB.prepare('update refresh_tokens set expires_at = ? where session_id = ?')
+      .bind(Date.now(), sessionId)
+      .run();
+    expect(await list(other.token)).toMatchObject({ total: 1, list: [{ isCurrent: true }] });
+  });
+
+  it('shows null for what a client did not say', async () => {
+    const { token } = await startSession();
+    await env.DB.prepare("update refresh_tokens set client_address = 'unknown', user_agent = ''").run();
+    expect((await list(token)).list).toMatchObject([{ clientAddress: null, userAgent: null, isCurrent: true }]);
+  });
+
+  it('ends one session and no other', async () => {
+    const [one, other] = [await startSession(), await startSession()];
+    const sessionId = (await current(one.token))?.sessionId;
+    expect(await call('DELETE', `${path}/${sessionId}`, { token: other.token })).toMatchObject({ data: { sessionId } });
+    expect(await refreshStatus(one)).toBe(401);
+    expect(await refreshStatus(other)).toBe(200);
+    expect(await call('DELETE', `${path}/${sessionId}`, { token: other.token })).toMatchObject({
+      status: 404,
+      message: 'not_found',
+    });
+  });
+
+  it('ends all others, or all', async () => {
+    const [one, other, third] = [await startSession(), await startSession(), await startSession()];
+    const ofBert = await startSession(bert);
+    expect(await call('DELETE', `${path}?keep=current`, { token: one.token })).toMatchObject({ data: { ended: 2 } });
+    expect(await Promise.all([one, other, third].map(refreshStatus))).toEqual([200, 401, 401]);
+    expect(await call('DELETE', path, { token: one.token })).toMatchObject({ data: { ended: 1 } });
+    expect(await refreshStatus(one)).toBe(401);
+    expect(await refreshStatus(ofBert)).toBe(200);
+  });
+
+  it("neither shows nor ends another user's sessions", async () => {
+    const [one, ofBert] = [await startSession(), await startSession(bert)];
+    const sessionId = (await current(ofBert.token))?.sessionId;
+    expect((await list(one.token)).total).toBe(1);
+    expect((await call('DELETE', `${path}/${sessionId}`, { token: one.token })).status).toBe(404);
+    expect(await refreshStatus(ofBert)).toBe(200);
+  });
+
+  it('refuses what it cannot read', async () => {
+    const { token } = await startSession();
+    for (const [method, query] of [
+      ['GET', '?page=0'],
+      ['DELETE', '?keep=others'],
+    ] as const) {
+      const answer = await call(method, path + query, { token });
+      expect(answer).toMatchObject({ status: 400, message: expect.stringMatching(/^invalid_request: /) as string });
+    }
+    expect((await list(token)).total).toBe(1);
   });
 });
