@@ -1,34 +1,30 @@
 // Deleting many devices of a product by a filter: in slices, each device with its session, by its owner alone.
-import { createExecutionContext } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { createApp } from '../../../src/app.ts';
-import { call, createUser, type Answer, type TestUser } from '../rig/clients/client.ts';
+import { call, createUser, makeProduct, type Answer, type TestUser } from '../rig/clients/client.ts';
+import { callWith } from '../rig/limited.ts';
+import { activate as activateOf } from '../rig/ownership.ts';
 import { reportConnected } from '../rig/provision.ts';
 import { insertRecords } from '../rig/records.ts';
 
 type Deleted = { deleted: number; failed: number; remaining: number };
-type Activation = { deviceId: string };
 
 const ever = 'createdAfter=2000-01-01T00:00:00Z';
 let owner: TestUser;
 let productKey: string;
 beforeEach(async () => {
   owner = await createUser();
-  productKey = `bulk-${crypto.randomUUID()}`;
-  await call('POST', '/products', { token: owner.token, body: { productKey, name: 'Switch' } });
+  productKey = await makeProduct(owner);
 });
 
-async function activate(deviceSN: string): Promise<string> {
-  return (await call<Activation>('POST', '/devices/activate', { body: { productKey, deviceSN } })).data.deviceId;
-}
+const activate = async (deviceSN: string) => (await activateOf(productKey, undefined, { deviceSN })).data.deviceId;
 
 function deleteBy(query: string, token: string | undefined = owner.token): Promise<Answer<Deleted>> {
   return call('DELETE', `/products/${productKey}/devices?${query}`, { token });
 }
 
 async function listIds(query = ''): Promise<string[]> {
-  const answer = await call<{ list: Activation[] }>('GET', `/devices?${query}`, { token: owner.token });
+  const answer = await call<{ list: { deviceId: string }[] }>('GET', `/devices?${query}`, { token: owner.token });
   return answer.data.list.map(({ deviceId }) => deviceId);
 }
 
@@ -78,13 +74,13 @@ describe('DELETE /products/:productKey/devices', () => {
       getByName: (name: string) =>
         name === ids[1] ? { decide: () => Promise.reject(new Error('away')) } : env.DEVICE_SESSION.getByName(name),
     };
-    const request = new Request(`https://latchwork.test/api/v1/products/${productKey}/devices?${ever}`, {
-      method: 'DELETE',
-      headers: { Authorization: `Bearer ${owner.token}` },
-    });
-    const broken = { ...env, DEVICE_SESSION: sessions as unknown as Env['DEVICE_SESSION'] };
-    const answer = await createApp().fetch(request, broken, createExecutionContext());
-    expect(await answer.json()).toMatchObject({ data: { deleted: 2, failed: 1, remaining: 1 } });
+    const answer = await callWith(
+      { DEVICE_SESSION: sessions },
+      'DELETE',
+      `/products/${productKey}/devices?${ever}`,
+      owner,
+    );
+    expect(answer).toMatchObject({ data: { deleted: 2, failed: 1, remaining: 1 } });
     expect(await listIds()).toEqual([ids[1]]);
   });
 

@@ -180,20 +180,6 @@ describe('the copy in D1', () => {
     expect(Math.abs((await copyOf(device))!.last_online_at! - Date.now())).toBeLessThan(60_000);
   });
 
-  it('that D1 did not take is written by the alarm, also after sleep', async () => {
-    const device = await activate();
-    // A table that cannot be written is what an outage looks like from here.
-    await env.DB.exec("create trigger outage before update on devices begin select raise(abort, 'away'); end");
-    await connect(device);
-    expect(await isOnline(device)).toBe(true);
-    expect((await copyOf(device))?.connection_status).toBe(2);
-    await said(device);
-    await evictDurableObject(sessionOf(device.deviceId));
-    await env.DB.exec('drop trigger outage');
-    expect(await ring(device)).toBe(true);
-    await expect.poll(async () => (await copyOf(device))?.connection_status).toBe(1);
-  });
-
   it('is never overwritten by an older one', async () => {
     const device = await activate();
     await connect(device);

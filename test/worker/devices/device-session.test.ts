@@ -8,6 +8,7 @@ import type { InboundMessage } from '../../../src/domain/device/messages/inbox.t
 import { TestBridge } from '../rig/clients/bridge.ts';
 import { rowsWritten, untilSettled } from '../rig/device-rows.ts';
 import {
+  factsOf,
   ingest,
   provisionDevice,
   reportConnected,
@@ -168,18 +169,7 @@ describe('a deleted device', () => {
     const session = sessionOf(device.deviceId);
     await session.decide({ kind: 'deleted', actor: null });
     expect(await tablesOf(device.deviceId)).toEqual(['deleted']);
-    const again = {
-      productKey: device.productKey,
-      ownerId: 1,
-      productOwnerId: 1,
-      claimedAtMs: null,
-      name: 'Again',
-      controlMode: 'toggle',
-      offlineGraceSeconds: 0,
-      productChangedAtMs: 0,
-      secretDigest: 'x',
-      passwordDigest: 'x',
-    };
+    const again = factsOf(device);
     expect(await session.provision(again)).toMatchObject(notFound);
     await evictDurableObject(session);
     expect(await session.provision(again)).toMatchObject(notFound);

@@ -1,25 +1,108 @@
-// What is whose (decision: ownership): the product's owner beside the owner of a claimed device, and what a known serial needs
-// to activate again.
+// What is whose (decision: ownership): what makes an unclaimed device its maker's, who sees serial numbers, the product's owner
+// beside the owner of a claimed device, and what a known serial needs to activate again. And that activations at the same moment as a deletion leave one truth (contract 4.3).
 import { beforeAll, describe, expect, it, vi } from 'vitest';
-import { call, type TestUser } from '../rig/clients/client.ts';
+import { createKey } from '../rig/authorization-callers.ts';
+import { call, createUser, type CallOptions, type TestUser } from '../rig/clients/client.ts';
 import {
-  maker,
-  anna,
   abroad,
-  isWorking,
-  openWindow,
-  createProduct,
-  tokenOf,
   activate,
-  claimed,
-  logIn,
+  anna,
   as,
+  bert,
+  claimed,
+  createProduct,
   eventsOf,
+  isWorking,
+  logIn,
+  maker,
+  openWindow,
   refused,
   signUpUsers,
+  tokenOf,
 } from '../rig/ownership.ts';
+import { sessionOf } from '../rig/provision.ts';
+import { invite, share } from '../rig/sharing.ts';
 
 beforeAll(signUpUsers);
+
+async function unclaimed() {
+  const productKey = await createProduct();
+  const deviceSN = 'SN-2026-0042';
+  const { data } = await activate(productKey, undefined, { deviceSN });
+  return { ...data, productKey, deviceSN };
+}
+
+const claimByBert = async ({ productKey, deviceSN }: { productKey: string; deviceSN: string }) =>
+  activate(productKey, await tokenOf(bert), { deviceSN });
+
+describe('an unclaimed device', () => {
+  const inAnHour = () => new Date(Date.now() + 3_600_000).toISOString();
+  it.each<[string, string, string, () => unknown]>([
+    ['an invitation', 'POST', '/members', () => ({ email: 'friend@example.test', role: 'viewer' })],
+    ['a new name', 'PATCH', '', () => ({ name: 'Hall' })],
+    ['a guest link', 'POST', '/guest-links', () => ({ command: { action: 'toggle' }, expiresAt: inAnHour() })],
+    ['a transfer offer', 'POST', '/transfer', () => ({ email: 'buyer@example.test' })],
+  ])('is its maker’s after %s', async (_, method, path, body) => {
+    const device = await unclaimed();
+    await call(method, `/devices/${device.deviceId}${path}`, { ...as(maker), body: body() });
+    const reasons = (await eventsOf(maker, device.deviceId)).map(({ reason }) => reason);
+    expect(reasons).toContain('claimed');
+    const { data: figures } = await call('GET', `/products/${device.productKey}/figures`, as(maker));
+    expect(figures).toMatchObject({ claimed: 1 });
+    expect(await claimByBert(device)).toMatchObject(refused);
+    expect(await logIn(device.mqtt), 'its credentials stay').toBe('accepted');
+  });
+
+  it('is claimed by a manage key like by its maker, and not by a command or a refused request', async () => {
+    const [device, other] = [await unclaimed(), await unclaimed()];
+    const key = await createKey(maker, { scopes: ['manage'] });
+    await call('PATCH', `/devices/${device.deviceId}`, { key, body: { name: 'Hall' } });
+    expect(await claimByBert(device)).toMatchObject(refused);
+    await call('POST', `/devices/${other.deviceId}/control?ttl=60`, { ...as(maker), body: { action: 'toggle' } });
+    await invite(other, { email: 'friend@example.test' }, 'viewer', bert);
+    await call('PATCH', `/devices/${other.deviceId}`, { ...as(maker), body: { disabled: false } });
+    expect(await claimByBert(other)).toMatchObject({ status: 200 });
+  });
+});
+
+describe('a serial number', () => {
+  it('is shown whole to nobody who has not the right to manage', async () => {
+    const device = await unclaimed();
+    const viewer = await createUser();
+    await share(device, viewer, 'viewer', maker);
+    const manage = { key: await createKey(maker, { scopes: ['manage', 'read'] }) };
+    const reader = { key: await createKey(maker, { scopes: ['read'] }) };
+    const answersTo = async (who: CallOptions) => {
+      const paths = [`/${device.deviceId}`, '?size=100', `?search=${device.deviceId}`, `/${device.deviceId}/status`];
+      const answers = await Promise.all(paths.map((path) => call<unknown>('GET', `/devices${path}`, who)));
+      expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200]);
+      return JSON.stringify(answers.map(({ data }) => data));
+    };
+    for (const who of [as(viewer), reader]) {
+      const seen = await answersTo(who);
+      expect(seen).not.toContain(device.deviceSN);
+      expect(seen).toContain('"deviceSN":"…0042"');
+    }
+    for (const who of [as(maker), manage]) expect(await answersTo(who)).toContain(device.deviceSN);
+    const list = `/products/${device.productKey}/serials`;
+    expect(await call('GET', list, reader)).toMatchObject({ status: 403, data: null });
+    expect(await call('GET', list, manage)).toMatchObject({ data: { list: [{ deviceSN: device.deviceSN }] } });
+  });
+
+  it('is confirmed by no search of a member or a read key', async () => {
+    const device = await unclaimed();
+    const viewer = await createUser();
+    await share(device, viewer, 'viewer', maker);
+    const totalFor = async (who: CallOptions, text: string) =>
+      (await call<{ total: number }>('GET', `/devices?search=${text}&productKey=${device.productKey}`, who)).data.total;
+    const reader = { key: await createKey(maker, { scopes: ['read'] }) };
+    for (const text of [device.deviceSN, 'SN-2', 'Switch%20SN']) {
+      for (const who of [as(viewer), reader]) expect(await totalFor(who, text), text).toBe(0);
+    }
+    expect(await totalFor(as(maker), device.deviceSN)).toBe(1);
+    expect(await totalFor(as(viewer), 'switch'), 'it is there').toBe(1);
+  });
+});
 
 describe("the product's owner", () => {
   it('sees a claimed device in figures, may disable and enable it', async () => {
@@ -111,14 +194,6 @@ describe('a claimed device', () => {
     expect(await activate(productKey)).toMatchObject(refused);
     expect(await isWorking(own)).toBe(true);
   });
-
-  it('closes its window after the time', async () => {
-    const { deviceId, productKey } = await claimed();
-    await call('POST', `/devices/${deviceId}/pairing-window`, as(anna));
-    const now = vi.spyOn(Date, 'now').mockReturnValue(Date.now() + 900_001);
-    expect(await activate(productKey)).toMatchObject(refused);
-    now.mockRestore();
-  });
 });
 
 describe('reactivation', () => {
@@ -190,5 +265,48 @@ describe('activation', () => {
     expect(other).toMatchObject({ status: 403, message: 'activation_not_allowed', data: null });
     expect(await activate(productKey, await tokenOf(anna), { deviceSN: 'SN-2' })).toMatchObject({ status: 403 });
     expect(await activate(productKey)).toMatchObject({ status: 200 });
+  });
+});
+
+describe('activation races', () => {
+  it('with a deletion never leave credentials without a record', async () => {
+    const productKey = await createProduct();
+    for (let round = 0; round < 8; round++) {
+      const first = await activate(productKey, undefined, { deviceSN: `race-${round}` });
+      const [again] = await Promise.all([
+        activate(productKey, undefined, { deviceSN: `race-${round}` }),
+        call('DELETE', `/devices/${first.data.deviceId}`, as(maker)),
+      ]);
+      expect(again.status).toBe(200);
+      const record = await call('GET', `/devices/${again.data.deviceId}`, as(maker));
+      expect(await logIn(again.data.mqtt)).toBe(record.status === 200 ? 'accepted' : 'device_not_found');
+      expect(await logIn(first.data.mqtt)).toBe(
+        record.status === 200 && again.data.deviceId === first.data.deviceId ? 'accepted' : 'device_not_found',
+      );
+    }
+  });
+
+  it('finish a deletion that was cut off, and give the serial a new device', async () => {
+    const productKey = await createProduct();
+    const first = await activate(productKey);
+    // The session has ended, the record is still there: what a deletion leaves that dies in between.
+    await sessionOf(first.data.deviceId).decide({ kind: 'deleted', actor: null });
+    const again = await activate(productKey);
+    expect(again.status).toBe(200);
+    expect(again.data.deviceId).not.toBe(first.data.deviceId);
+    expect(await logIn(again.data.mqtt)).toBe('accepted');
+    expect((await call('GET', `/devices/${first.data.deviceId}`, as(maker))).status).toBe(404);
+  });
+
+  it('with the deletion of the product never leave a device under a deleted product', async () => {
+    for (let round = 0; round < 8; round++) {
+      const productKey = await createProduct();
+      const [activation, deletion] = await Promise.all([
+        activate(productKey),
+        call('DELETE', `/products/${productKey}`, as(maker)),
+      ]);
+      expect([activation.status, deletion.status].sort()).toEqual([200, 400]);
+      if (deletion.status === 200) expect(activation.message).toBe('invalid_product_key');
+    }
   });
 });

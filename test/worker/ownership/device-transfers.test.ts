@@ -1,7 +1,9 @@
-// Devices that leave their owner (decision: ownership): released, and handed to somebody else.
+// Devices that leave their owner (decision: ownership): released, handed to somebody else, or given back to their maker.
 import { env } from 'cloudflare:workers';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
-import { call, type Answer, type TestUser } from '../rig/clients/client.ts';
+import { inPerson } from '../../../src/domain/access.ts';
+import { createKey } from '../rig/authorization-callers.ts';
+import { call, type Answer, type CallOptions, type TestUser } from '../rig/clients/client.ts';
 import {
   maker,
   anna,
@@ -23,29 +25,11 @@ import {
   signUpUsers,
 } from '../rig/ownership.ts';
 import { sessionOf } from '../rig/provision.ts';
+import { share } from '../rig/sharing.ts';
 
 beforeAll(signUpUsers);
 
 describe('releasing', () => {
-  it('ends credentials and sessions at once, wipes what was known, and leaves an unclaimed device', async () => {
-    const { deviceId, productKey, mqtt } = await claimed();
-    await logIn(mqtt);
-    await call('PATCH', `/devices/${deviceId}`, { ...as(anna), body: { name: 'Bedroom' } });
-    expect(await call('POST', `/devices/${deviceId}/release`, as(anna))).toMatchObject({ data: { deviceId } });
-    expect(await logIn(mqtt)).toBe('invalid_password');
-    expect((await read(anna, deviceId)).status).toBe(403);
-    expect(await listed(anna)).not.toContain(deviceId);
-    expect(await listed(maker)).toContain(deviceId);
-    expect(await call('GET', `/devices/${deviceId}`, as(maker))).toMatchObject({ data: { name: 'Switch -1' } });
-    expect(await read(maker, deviceId)).toMatchObject({ data: { online: false, position: null, lastOnlineAt: null } });
-    expect(await eventsOf(maker, deviceId)).toMatchObject([
-      { status: 'login_refused' },
-      { status: 'ownership', reason: 'released', address: null },
-    ]);
-    const figures = await call('GET', `/products/${productKey}/figures`, as(maker));
-    expect(figures.data).toMatchObject({ devices: 1, claimed: 0 });
-  });
-
   it('and a claim at the same moment leave one truth', async () => {
     for (let round = 0; round < 6; round++) {
       const { deviceId, productKey } = await claimed();
@@ -207,5 +191,51 @@ describe('a transfer', () => {
         if (isBerts) expect((await read(anna, deviceId)).status).toBe(403);
       }
     }
+  });
+});
+
+describe('a claim that the product’s owner undoes', () => {
+  const undo = (deviceId: string, who: CallOptions) => call('DELETE', `/devices/${deviceId}/claim`, who);
+
+  it('gives the device back, wiped, and shows nothing of the user who had claimed it', async () => {
+    const { deviceId, productKey, mqtt } = await claimed({ reactivation: 'owner' });
+    await logIn(mqtt);
+    await call('PATCH', `/devices/${deviceId}`, { ...as(anna), body: { name: "Anna's hall" } });
+    await share({ deviceId, productKey }, bert, 'operator', anna);
+    expect(await undo(deviceId, as(maker))).toMatchObject({ status: 200, data: { deviceId } });
+    for (const user of [anna, bert]) {
+      expect((await read(user, deviceId)).status).toBe(403);
+      expect(await listed(user)).not.toContain(deviceId);
+    }
+    expect(await logIn(mqtt)).not.toBe('accepted');
+    expect(await call('GET', `/devices/${deviceId}`, as(maker))).toMatchObject({ data: { name: 'Switch -1' } });
+    const events = await eventsOf(maker, deviceId);
+    expect(events.map(({ reason }) => reason)).toContain('claim_undone');
+    expect(JSON.stringify(events)).not.toMatch(/Anna|claimed"|joined|online/);
+    expect(await activate(productKey, await tokenOf(bert)), 'as after a release').toMatchObject({ status: 200 });
+  });
+
+  it('is nobody else’s to undo, not with an API key, and not if the maker claimed it', async () => {
+    const { deviceId } = await claimed();
+    const key = await createKey(maker);
+    for (const user of [anna, bert]) expect((await undo(deviceId, as(user))).status).toBe(403);
+    expect((await undo(deviceId, { key })).status).toBe(401);
+    const own = await activate(await createProduct());
+    expect((await undo(own.data.deviceId, as(maker))).status).toBe(403);
+    expect(await read(anna, deviceId)).toMatchObject({ status: 200 });
+  });
+
+  it('stays for good after 14 days, also if the device was transferred meanwhile', async () => {
+    const days = 24 * 3_600_000;
+    const [early, late] = [await claimed(), await claimed()];
+    await handOver(early.deviceId);
+    expect(await undo(early.deviceId, as(maker)), 'an accomplice does not keep it').toMatchObject({ status: 200 });
+    await handOver(late.deviceId);
+    const clock = vi.spyOn(Date, 'now').mockReturnValue(Date.now() + 14 * days);
+    const undone = { kind: 'claim_undone', actor: inPerson(maker.userId), defaultName: '', address: null } as const;
+    const outcome = await sessionOf(late.deviceId).decide(undone);
+    clock.mockRestore();
+    expect(outcome).toMatchObject({ ok: false, refusal: { kind: 'invalid_input', path: 'deviceId' } });
+    expect(await read(bert, late.deviceId)).toMatchObject({ status: 200 });
   });
 });
