@@ -1,8 +1,7 @@
 // What ends a guest link, and what an address that nobody was given may do.
-import { createExecutionContext } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
-import { createApp } from '../../../src/app.ts';
+import { createKey } from '../rig/authorization-callers.ts';
 import { call, createUser } from '../rig/clients/client.ts';
 import {
   activateOnline,
@@ -15,6 +14,7 @@ import {
   unheard,
   type Device,
 } from '../rig/commands.ts';
+import { sendWith } from '../rig/limited.ts';
 import { type Link, dayMs, make, listOf, revoke, eventsOf, makeOpen, visit, press } from '../rig/guest-links.ts';
 
 beforeAll(signUpOwner);
@@ -86,7 +86,7 @@ describe('a guest link ends', () => {
   });
 
   it('when the API key that made it is deleted: it does not move the device', async () => {
-    const key = (await call<{ keyId: string; apiKey: string }>('POST', '/users/api-keys', { ...owner, body: {} })).data;
+    const key = await createKey(owner);
     const stays = link;
     await makeOpen(device, {}, { key });
     link = await makeOpen(device, {}, { key });
@@ -142,15 +142,10 @@ describe('an address that nobody was given', () => {
         return Promise.resolve({ success: key !== '198.51.100.99' });
       },
     };
-    const limited = {
-      ...env,
-      RATE_LIMITS: 'production',
-      GUEST_LIMIT,
-    };
-    const from = async (address: string, target: string) => {
-      const request = new Request(target, { headers: { 'CF-Connecting-IP': address } });
-      return createApp().fetch(request, limited, createExecutionContext());
-    };
+    const from = (address: string, target: string) =>
+      sendWith({ RATE_LIMITS: 'production', GUEST_LIMIT }, 'GET', new URL(target).pathname, {
+        headers: { 'CF-Connecting-IP': address },
+      });
     const statuses = [];
     for (let guess = 0; guess < 22; guess++) {
       statuses.push((await from('198.51.100.77', `https://latchwork.test/g/${'0'.repeat(50)}`)).status);

@@ -1,31 +1,24 @@
 // The limits of claiming, handing on and pairing again (docs/limits.md), each reached.
-import { createExecutionContext } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
-import { createApp } from '../../../src/app.ts';
 import { digestOf } from '../../../src/crypto/secrets.ts';
-import { call, createUser, type Answer, type TestUser } from '../rig/clients/client.ts';
-import { callLimited } from '../rig/limited.ts';
+import { call, createUser, makeProduct, type TestUser } from '../rig/clients/client.ts';
+import { callLimited, callWith } from '../rig/limited.ts';
+import { activate as activateOf, as } from '../rig/ownership.ts';
 import { sessionOf } from '../rig/provision.ts';
 import { passwordsInUsePerDevice } from '../../../src/domain/device/ownership/credentials.ts';
 
-type Activation = { deviceId: string; mqtt: { password: string } };
 let maker: TestUser;
 let productKey: string;
 beforeAll(async () => {
   maker = await createUser();
-  productKey = `limits-${crypto.randomUUID()}`;
-  await call('POST', '/products', { token: maker.token, body: { productKey, name: 'Switch' } });
+  productKey = await makeProduct(maker);
 });
 
 let serials = 0;
 const newSerial = () => `SN-${++serials}`;
 
-function activate(deviceSN: string, claimToken?: string): Promise<Answer<Activation>> {
-  const path = claimToken === undefined ? '/devices/activate' : `/t/${claimToken}/api/v1/devices/activate`;
-  return call('POST', path, { body: { productKey, deviceSN } });
-}
-
+const activate = (deviceSN: string, claimToken?: string) => activateOf(productKey, claimToken, { deviceSN });
 const makeToken = ({ token }: TestUser, limits = '') =>
   callLimited<{ token: string; expiresAt: string }>(limits, 'POST', '/devices/claim-tokens', { token, body: {} });
 
@@ -57,7 +50,6 @@ describe('claim tokens of a user', () => {
 });
 
 describe('wrong claim tokens of an address', () => {
-  const app = createApp();
   const from = '198.51.100.77';
   const wrong = 'zzzzzzzzzzzzzzzzzzzz';
   const allowed = 3;
@@ -68,21 +60,13 @@ describe('wrong claim tokens of an address', () => {
       return Promise.resolve({ success: key !== from || failures <= allowed });
     },
   };
-  const production = { ...env, RATE_LIMITS: 'production', CLAIM_FAILURE_LIMIT };
+  const production = { RATE_LIMITS: 'production', CLAIM_FAILURE_LIMIT };
 
-  async function claim(
-    token: string,
-    address: string,
-  ): Promise<{ status: number; wait: string | null; message: string }> {
-    const request = new Request(`https://latchwork.test/t/${token}/api/v1/devices/activate`, {
-      method: 'POST',
+  const claim = (token: string, address: string) =>
+    callWith(production, 'POST', `/t/${token}/api/v1/devices/activate`, {
       headers: { 'CF-Connecting-IP': address },
-      body: JSON.stringify({ productKey, deviceSN: newSerial() }),
+      body: { productKey, deviceSN: newSerial() },
     });
-    const response = await app.fetch(request, production, createExecutionContext());
-    const { message } = await response.json<{ message: string }>();
-    return { status: response.status, wait: response.headers.get('Retry-After'), message };
-  }
 
   it('are refused, then the address for a minute, and no other one', async () => {
     const user = await createUser();
@@ -93,8 +77,9 @@ describe('wrong claim tokens of an address', () => {
     }
     const blocked = await claim(tokens[0]!, from);
     expect(blocked).toMatchObject({ status: 429, message: 'too_many_requests' });
-    expect(Number(blocked.wait)).toBeGreaterThan(0);
-    expect(Number(blocked.wait)).toBeLessThanOrEqual(60);
+    const waitSeconds = Number(blocked.headers.get('Retry-After'));
+    expect(waitSeconds).toBeGreaterThan(0);
+    expect(waitSeconds).toBeLessThanOrEqual(60);
     expect(await claim(tokens[1]!, '198.51.100.78')).toMatchObject({ status: 200 });
     expect(failures, 'nothing more was counted').toBe(allowed + 1);
     expect(await inTheFuture(60_001, () => claim(tokens[0]!, from)), 'the token was not used up').toMatchObject({
@@ -133,9 +118,7 @@ it('a pairing window is open for the seconds of the setting', async () => {
   const deviceSN = newSerial();
   const { deviceId } = (await activate(deviceSN, (await makeToken(user)).data.token)).data;
   const path = `/devices/${deviceId}/pairing-window`;
-  const opened = await callLimited<{ pairingUntil: string }>('pairingWindowSeconds=120', 'POST', path, {
-    token: user.token,
-  });
+  const opened = await callLimited<{ pairingUntil: string }>('pairingWindowSeconds=120', 'POST', path, as(user));
   expect(Math.abs(Date.parse(opened.data.pairingUntil) - Date.now() - 120_000)).toBeLessThan(60_000);
   expect((await activate(deviceSN)).status).toBe(200);
   expect(await inTheFuture(180_000, () => activate(deviceSN))).toMatchObject({

@@ -5,19 +5,28 @@ import { describe, beforeAll, beforeEach, afterAll, expect, it } from 'vitest';
 import { topicOf } from '../../../src/domain/topics.ts';
 import { topicActions } from '../../../src/protocol/mqtt.ts';
 import { TestBridge } from '../rig/clients/bridge.ts';
+import { createKey } from '../rig/authorization-callers.ts';
 import { call, createUser, send, type TestUser } from '../rig/clients/client.ts';
 import { DirectClient, pingreq, publishPacket, readPublish, subscribePacket } from '../rig/clients/direct.ts';
+import {
+  activate as activateOf,
+  anna,
+  bert,
+  createProduct,
+  eventsOf as eventsFor,
+  handOver,
+  listed,
+  maker,
+  refused,
+  signUpUsers,
+  tokenOf,
+} from '../rig/ownership.ts';
 import { sessionOf, type TestDevice } from '../rig/provision.ts';
 import { authed, authOf, forbidden, openRelay, ping, pong, subscribed } from '../rig/clients/relay.ts';
 import type { TestSocket } from '../rig/clients/socket.ts';
 
 const { propertyPost, propertySet } = topicActions;
 const everything = '/sys/+/+/#';
-type Event = { status: string; reason: string; detail: string; address?: string | null };
-
-let maker: TestUser;
-let anna: TestUser;
-let bert: TestUser;
 let productKey: string;
 let bridge: TestBridge;
 beforeAll(async () => {
@@ -25,33 +34,21 @@ beforeAll(async () => {
 });
 afterAll(() => bridge.close());
 beforeEach(async () => {
-  [maker, anna, bert] = await Promise.all([createUser(), createUser(), createUser()]);
-  productKey = `lives-${crypto.randomUUID()}`;
-  await call('POST', '/products', { token: maker.token, body: { productKey, name: 'Switch', controlMode: 'toggle' } });
+  await signUpUsers();
+  productKey = await createProduct();
 });
 
 const ask = (user: TestUser, method: string, path: string, body?: object) =>
   call<Record<string, unknown>>(method, path, { token: user.token, ...(body && { body }) });
 const of = async (user: TestUser, { deviceId }: TestDevice, path: string) =>
   (await ask(user, 'GET', `/devices/${deviceId}${path}`)).data;
-const eventsOf = async (user: TestUser, device: TestDevice) =>
-  ((await of(user, device, '/events?size=100'))['list'] as Event[]).map(({ status, reason }) => `${status} ${reason}`);
+const eventsOf = async (user: TestUser, { deviceId }: TestDevice) =>
+  (await eventsFor(user, deviceId)).map(({ status, reason }) => `${status} ${reason}`);
 
 async function activate(by?: TestUser): Promise<TestDevice> {
-  const path = by === undefined ? '/devices/activate' : `/t/${await claimTokenOf(by)}/api/v1/devices/activate`;
-  const { data, message } = await call<{ deviceId: string; mqtt: { username: string; password: string } }>(
-    'POST',
-    path,
-    {
-      body: { productKey, deviceSN: 'SN-1' },
-    },
-  );
+  const { data, message } = await activateOf(productKey, by && (await tokenOf(by)));
   expect(message).toBe('success');
   return { productKey, deviceId: data.deviceId, name: data.mqtt.username, password: data.mqtt.password };
-}
-
-async function claimTokenOf({ token }: TestUser): Promise<string> {
-  return (await call<{ token: string }>('POST', '/devices/claim-tokens', { token })).data.token;
 }
 
 async function follow(auth: object, topic: string): Promise<TestSocket> {
@@ -63,7 +60,6 @@ async function follow(auth: object, topic: string): Promise<TestSocket> {
 
 const followAs = (user: TestUser, topic: string) => follow({ action: 'auth', token: user.token }, topic);
 
-/** All frames up to the first that holds the text. */
 /** The frames up to the first that holds `text`, this one included. */
 async function heard(socket: TestSocket, text: string): Promise<unknown[]> {
   const frames: unknown[] = [];
@@ -147,7 +143,12 @@ describe('a release', () => {
     expect(await of(maker, device, '/status')).toMatchObject({ online: false, position: null, lastOnlineAt: null });
     expect(await of(maker, device, '/properties')).toMatchObject({ list: [] });
     expect(await of(maker, device, '/commands')).toMatchObject({ total: 0 });
-    expect(await eventsOf(maker, device)).toEqual(['ownership released']);
+    expect(await eventsFor(maker, device.deviceId)).toMatchObject([
+      { status: 'ownership', reason: 'released', address: null },
+    ]);
+    expect(await listed(maker)).toContain(device.deviceId);
+    const figures = await call('GET', `/products/${productKey}/figures`, { token: maker.token });
+    expect(figures.data).toMatchObject({ devices: 1, claimed: 0 });
     expect(await mayConnect(device)).toBe(false);
     const again = await DirectClient.connect(await activate());
     again.send(subscribePacket(topicOf(device, propertySet)), pingreq);
@@ -168,8 +169,7 @@ describe('an accepted transfer', () => {
     await say(client, device, 'former');
     const makers = [await followAs(maker, topicOf(device, propertyPost)), await followAs(maker, everything)];
     const berts = await followAs(bert, everything);
-    await ask(maker, 'POST', `/devices/${device.deviceId}/transfer`, { email: bert.email });
-    await ask(bert, 'POST', `/devices/${device.deviceId}/transfer/accept`);
+    await handOver(device.deviceId, maker);
     expect(await of(bert, device, '/status')).toMatchObject({ online: true, status: 'online' });
     expect(await of(bert, device, '/properties')).toMatchObject({ list: [] });
     expect(await eventsOf(bert, device)).toEqual(['ownership transferred']);
@@ -195,7 +195,7 @@ describe('story: buy second-hand, pair anew', () => {
     const invited = await ask(anna, 'POST', `/devices/${deviceId}/members`, { email: friend.email, role: 'operator' });
     await ask(friend, 'POST', `/invitations/${invited.data['invitationId'] as string}/accept`);
     const late = await ask(anna, 'POST', `/devices/${deviceId}/members`, { email: maker.email, role: 'viewer' });
-    const key = (await call<{ keyId: string; apiKey: string }>('POST', '/users/api-keys', { token: anna.token })).data;
+    const key = await createKey(anna);
     const expiresAt = new Date(Date.now() + 3_600_000).toISOString();
     const link = await ask(anna, 'POST', `/devices/${deviceId}/guest-links`, {
       command: { action: 'trigger' },
@@ -213,10 +213,7 @@ describe('story: buy second-hand, pair anew', () => {
     for (const socket of [...former, asDevice]) await heard(socket, '"text":"former"');
 
     // Sold without a release the buyer cannot take it; the seller can still release it.
-    const refused = await call('POST', `/t/${await claimTokenOf(bert)}/api/v1/devices/activate`, {
-      body: { productKey, deviceSN: 'SN-1' },
-    });
-    expect(refused).toMatchObject({ status: 403, message: 'reactivation_not_allowed' });
+    expect(await activateOf(productKey, await tokenOf(bert))).toMatchObject(refused);
     expect(await of(anna, device, '/status')).toMatchObject({ online: true });
     await ask(anna, 'POST', `/devices/${deviceId}/release`);
     await client.untilClosed();

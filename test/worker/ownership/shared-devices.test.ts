@@ -3,7 +3,8 @@ import { runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { topicOf } from '../../../src/domain/topics.ts';
 import { RelayGateway } from '../../../src/objects/relay/relay-gateway.ts';
-import { call, createUser, type TestUser } from '../rig/clients/client.ts';
+import { call, createUser, makeProduct, type TestUser } from '../rig/clients/client.ts';
+import { handOver } from '../rig/ownership.ts';
 import { sessionOf } from '../rig/provision.ts';
 import {
   comeOnline,
@@ -35,8 +36,7 @@ beforeEach(makeFriendAndDevice);
 describe('lists', () => {
   it('show own and shared devices with their roles, newest first, in pages and to the end', async () => {
     const user = await createUser();
-    const own = `own-${crypto.randomUUID()}`;
-    await call('POST', '/products', { token: user.token, body: { productKey: own, name: 'Own' } });
+    const own = await makeProduct(user);
     const expected: { deviceId: string; role: string }[] = [];
     for (const [index, role] of ['owner', 'viewer', 'operator', 'owner', 'viewer', 'viewer', 'owner'].entries()) {
       const body = { productKey: role === 'owner' ? own : productKey, deviceSN: `${own}-${index}` };
@@ -172,11 +172,7 @@ describe('the relay', () => {
       vi.spyOn(RelayGateway.prototype, 'revoke').mockImplementation(unreachable),
       vi.spyOn(RelayGateway.prototype, 'endSubscriptions').mockImplementation(unreachable),
     ];
-    const path = `/devices/${device.deviceId}/transfer`;
-    expect(await call('POST', path, { token: owner.token, body: { email: friend.email } })).toMatchObject({
-      code: 200,
-    });
-    expect(await call('POST', `${path}/accept`, { token: friend.token })).toMatchObject({ code: 200 });
+    expect(await handOver(device.deviceId, owner, friend)).toMatchObject({ deviceId: device.deviceId });
     await vi.waitFor(() => away.forEach((one) => expect(one).toHaveBeenCalled()), 15_000);
     await theirs.ask({ action: 'auth', token: friend.token });
     expect(await theirs.ask({ action: 'subscribe', topic })).toEqual(subscribed(topic));
