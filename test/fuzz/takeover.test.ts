@@ -1,66 +1,52 @@
 // An attacker knows product key and serial of a claimed device and tries to get it or to disturb it. The attempts are
 // generated; the device is connected through a broker and on a direct connection. FUZZ_RUNS=66667 makes ten thousand attempts.
-import { exports } from 'cloudflare:workers';
 import fc from 'fast-check';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { createSecret, digestOf } from '../../src/crypto/secrets.ts';
 import { parseMessagingName, topicOf } from '../../src/domain/topics.ts';
 import { planFuzzing } from '../../rig/inputs/fuzzing.ts';
-import { call, createUser, type Answer, type TestUser } from '../worker/rig/clients/client.ts';
+import { createKey, type Key } from '../worker/rig/authorization-callers.ts';
+import { call, type Answer, type CallOptions } from '../worker/rig/clients/client.ts';
 import { connectPacket, DirectClient, pingreq, publishPacket, type Level } from '../worker/rig/clients/direct.ts';
+import {
+  activate,
+  anna,
+  bert,
+  createProduct,
+  maker,
+  signUpUsers,
+  tokenOf,
+  type Activation,
+} from '../worker/rig/ownership.ts';
 import { sessionOf } from '../worker/rig/provision.ts';
 import { authed, itemOf, openRelay, report } from '../worker/rig/clients/relay.ts';
 
-type Activation = { deviceId: string; deviceSecret: string; mqtt: { username: string; password: string } };
 type Attempt = { what: string; run: () => Promise<string | undefined> };
 
 const plan = planFuzzing(0.15, 100);
 const attemptsOfWay = plan.inputs / 2;
-const deviceSN = 'SN-1';
 let productKey: string;
-let maker: TestUser;
-let owner: TestUser;
-let stranger: TestUser;
-let key: { keyId: string; apiKey: string };
+let key: Key;
 let device: Activation;
 let ownDevice: Activation;
 
+/** Anna owns the device, Bert attacks it. */
 beforeEach(async () => {
   vi.spyOn(console, 'info').mockImplementation(() => undefined);
-  productKey = `takeover-${crypto.randomUUID()}`;
-  [maker, owner, stranger] = await Promise.all([createUser(), createUser(), createUser()]);
-  await call('POST', '/products', { token: maker.token, body: { productKey, name: 'Switch' } });
-  key = (await call<typeof key>('POST', '/users/api-keys', { token: stranger.token })).data;
+  await signUpUsers();
+  productKey = await createProduct();
+  key = await createKey(bert);
   // Whoever had it in hand before it was sold: what was issued then is worth nothing.
-  const before = (await activate({})).data;
-  device = (await activate({ claimToken: await claimTokenOf(owner) })).data;
+  const before = (await activate(productKey)).data;
+  device = (await activate(productKey, await tokenOf(anna))).data;
   expect(device.deviceId).toBe(before.deviceId);
-  ownDevice = (await activate({ deviceSN: 'SN-2', claimToken: await claimTokenOf(stranger) })).data;
-  known.splice(
-    0,
-    known.length,
-    before.mqtt.password,
-    before.deviceSecret,
-    ownDevice.mqtt.password,
-    ownDevice.deviceSecret,
-  );
+  ownDevice = (await activate(productKey, await tokenOf(bert), { deviceSN: 'SN-2' })).data;
+  known.length = 0;
+  for (const { mqtt, deviceSecret } of [before, ownDevice]) known.push(mqtt.password, deviceSecret);
 });
 
 /** Secrets that the stranger has. */
 const known: string[] = [];
-
-async function claimTokenOf({ token }: TestUser): Promise<string> {
-  return (await call<{ token: string }>('POST', '/devices/claim-tokens', { token })).data.token;
-}
-
-function activate({
-  claimToken,
-  ...more
-}: { claimToken?: string | undefined } & Record<string, unknown>): Promise<Answer<Activation>> {
-  const path =
-    claimToken === undefined ? '/devices/activate' : `/t/${encodeURIComponent(claimToken)}/api/v1/devices/activate`;
-  return call('POST', path, { body: { productKey, deviceSN, ...more } });
-}
 
 /** Why an answer is more than a refusal. */
 function judge({ status, code, message, data }: Answer<unknown>): string | undefined {
@@ -94,8 +80,8 @@ const activation = fc
     return {
       what: `activation ${JSON.stringify(input)}`,
       run: async () => {
-        const claimToken = input.claimToken === 'own' ? await claimTokenOf(stranger) : input.claimToken;
-        return judge(await activate({ ...input, claimToken }));
+        const { claimToken, ...more } = input;
+        return judge(await activate(productKey, claimToken === 'own' ? await tokenOf(bert) : claimToken, more));
       },
     };
   });
@@ -125,7 +111,7 @@ const routes: [string, string, unknown?][] = [
 const request = fc
   .record({
     route: fc.constantFrom(...routes),
-    by: fc.constantFrom('nobody', 'token', 'key', 'secret', 'maker'),
+    by: fc.constantFrom('nobody' as const, 'token', 'key', 'secret', 'maker'),
     secret,
   })
   .map(({ route: [method, path, body], by, secret: guessed }): Attempt => {
@@ -135,17 +121,14 @@ const request = fc
         // Who made the product may disable it, and may nothing else.
         const isAllowed = by === 'maker' && body !== undefined && JSON.stringify(body).includes('disabled');
         if (isAllowed) return undefined;
-        const credentials =
-          by === 'maker'
-            ? { token: maker.token }
-            : by === 'token'
-              ? { token: stranger.token }
-              : by === 'key'
-                ? { key }
-                : by === 'secret'
-                  ? { headers: { Authorization: `Bearer ${encodeURIComponent(guessed)}` } }
-                  : {};
-        return judge(await call<unknown>(method, `/devices/${device.deviceId}${path}`, { ...credentials, body }));
+        const credentials: Record<typeof by, CallOptions> = {
+          nobody: {},
+          token: { token: bert.token },
+          key: { key },
+          secret: { headers: { Authorization: `Bearer ${encodeURIComponent(guessed)}` } },
+          maker: { token: maker.token },
+        };
+        return judge(await call<unknown>(method, `/devices/${device.deviceId}${path}`, { ...credentials[by], body }));
       },
     };
   });
@@ -180,12 +163,9 @@ const direct = fc
       what: 'direct',
       run: async () => {
         const { deviceId, mqtt } = device;
-        const headers = { Upgrade: 'websocket', 'Sec-WebSocket-Protocol': 'mqtt' };
-        const { webSocket } = await exports.default.fetch(
-          new Request(`https://latchwork.test/mqtt/${deviceId}`, { headers }),
-        );
-        if (webSocket === null) return undefined;
-        const client = DirectClient.over(webSocket);
+        const notUpgraded = () => undefined;
+        const client = await DirectClient.open(deviceId, { 'Sec-WebSocket-Protocol': 'mqtt' }).catch(notUpgraded);
+        if (client === undefined) return undefined;
         const named = { deviceId, productKey, name: mqtt.username, password };
         client.send(
           connectPacket(named, {
@@ -215,7 +195,7 @@ const relay = fc
         const socket = await openRelay();
         const { username } = device.mqtt;
         const auth = {
-          token: { token: stranger.token },
+          token: { token: bert.token },
           maker: { token: maker.token },
           key: { apiKey: key.keyId, apiSecret: key.apiKey },
           password: { username, password: guessed },
@@ -268,7 +248,7 @@ describe.each([
       const auth = { action: 'auth', username: device.mqtt.username, password: device.mqtt.password };
       expect(await asDevice.ask(auth)).toEqual(authed);
       const read = (path: string) =>
-        call<Record<string, unknown>>('GET', `/devices/${deviceId}${path}`, { token: owner.token });
+        call<Record<string, unknown>>('GET', `/devices/${deviceId}${path}`, { token: anna.token });
       const record = await vi.waitFor(
         async () => {
           const answer = await read('');
@@ -311,7 +291,7 @@ describe.each([
       expect(await read('/status')).toMatchObject({ data: { position: 'down' } });
       const passwordDigest = await digestOf(device.mqtt.password);
       expect(await sessionOf(deviceId).authenticate({ productKey, passwordDigest })).toMatchObject({ ok: true });
-      const again = await activate({ claimToken: await claimTokenOf(owner) });
+      const again = await activate(productKey, await tokenOf(anna));
       expect(again).toMatchObject({ status: 200, data: { deviceId } });
     },
     Math.max(60_000, plan.inputs * 100),
