@@ -20,10 +20,6 @@ async function listKeys(owner = user): Promise<Page<ListedKey>> {
   return (await call<Page<ListedKey>>('GET', '/users/api-keys', { token: owner.token })).data;
 }
 
-function deleteKey(keyId: string, owner = user) {
-  return call('DELETE', `/users/api-keys/${keyId}`, { token: owner.token });
-}
-
 describe('POST /users/api-keys', () => {
   it('holds a key to the scopes and the product that were asked for', async () => {
     const productKey = await makeProduct(user);

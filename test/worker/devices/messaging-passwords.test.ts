@@ -7,7 +7,7 @@ import { createMessagingPassword, isCertified } from '../../../src/crypto/messag
 import { createId, createSecret } from '../../../src/crypto/secrets.ts';
 import { RelayAuthentication } from '../../../src/objects/relay/authentication.ts';
 import { hookSecret } from '../rig/clients/hooks.ts';
-import { sendWith } from '../rig/limited.ts';
+import { countWoken, sendWith } from '../rig/limited.ts';
 import { provisionDevice, replacePassword } from '../rig/provision.ts';
 
 const device = { productKey: 'switch', deviceId: 'dev_01abcdef' };
@@ -61,27 +61,20 @@ describe('a messaging password', () => {
   });
 });
 
-/** Two ways in; `woken` counts the calls of objects. */
+/** Two ways in; `woken` tells the number of calls of objects. */
 function waysIn() {
-  let woken = 0;
-  const DEVICE_SESSION = {
-    getByName(name: string) {
-      woken += 1;
-      return env.DEVICE_SESSION.getByName(name);
-    },
-  } as unknown as Env['DEVICE_SESSION'];
-  const bindings = { ...env, DEVICE_SESSION };
-  const relay = new RelayAuthentication(bindings, 'relay-of-the-test');
+  const { changed, woken } = countWoken();
+  const relay = new RelayAuthentication({ ...env, ...changed } as unknown as Env, 'relay-of-the-test');
   return {
-    woken: () => woken,
+    woken: () => woken.length,
     hook: async (name: string, password: string) => {
       const body = { clientid: name, username: name, password };
-      const response = await sendWith(bindings, 'POST', `/hooks/emqx/s/${hookSecret}/connect`, { body });
+      const response = await sendWith(changed, 'POST', `/hooks/emqx/s/${hookSecret}/connect`, { body });
       const { result, message } = await response.json<{ result: string; message?: string }>();
       return message ?? result;
     },
     otherHook: async (path: string, body: object) => {
-      const response = await sendWith(bindings, 'POST', `/hooks/${path.replace(':', hookSecret)}`, { body });
+      const response = await sendWith(changed, 'POST', `/hooks/${path.replace(':', hookSecret)}`, { body });
       return `${response.status} ${await response.text()}`;
     },
     relay: async (username: string, password: string, address: string) => {

@@ -4,7 +4,7 @@ import { env } from 'cloudflare:workers';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { createKey } from '../rig/authorization-callers.ts';
 import { call, type CallOptions, type TestUser } from '../rig/clients/client.ts';
-import { callWith } from '../rig/limited.ts';
+import { callWith, limiter } from '../rig/limited.ts';
 import {
   activate,
   anna,
@@ -220,14 +220,7 @@ describe('a serial number with a claim code', () => {
 
   it('is not guessed: an address and a serial number have few attempts a minute', async () => {
     const productKey = await withCode();
-    const used = new Map<string, number>();
-    const CLAIM_FAILURE_LIMIT = {
-      limit: ({ key }: { key: string }) => {
-        used.set(key, (used.get(key) ?? 0) + 1);
-        return Promise.resolve({ success: (used.get(key) ?? 0) <= 3 });
-      },
-    };
-    const production = { RATE_LIMITS: 'production', CLAIM_FAILURE_LIMIT };
+    const production = { RATE_LIMITS: 'production', CLAIM_FAILURE_LIMIT: limiter(3) };
     const guess = async (address: string, deviceSN: string, code: string) => {
       const headers = { 'CF-Connecting-IP': address };
       const asked = { token: bert.token, headers, body: { productKey, deviceSN, claimCode: code } };
