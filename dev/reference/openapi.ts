@@ -1,7 +1,9 @@
 // The OpenAPI document, made from the routes when the Worker is built (dev/build/reference.js). Adds what the routes do not
 // say: titles, schemes and names. No part of the Worker.
 import type { OpenAPIHono } from '@hono/zod-openapi';
+import { errorAnswers } from '../../src/http/envelope.ts';
 import type { AppEnv } from '../../src/http/router.ts';
+import type { ErrorMessage } from '../../src/protocol/error-status.ts';
 
 const info = {
   contact: { name: 'The operator of this service' },
@@ -46,6 +48,10 @@ const securitySchemes = {
 } as const;
 
 export function describeRoutes(app: OpenAPIHono<AppEnv>, version: string) {
+  for (const definition of app.openAPIRegistry.definitions) {
+    if (definition.type === 'route' && definition.route.method !== 'get')
+      forbidCrossSite(definition.route.responses as Responses);
+  }
   const servers = [{ url: '/', description: 'This server' }];
   const document = app.getOpenAPI31Document({
     openapi: '3.1.0',
@@ -64,6 +70,16 @@ export function describeRoutes(app: OpenAPIHono<AppEnv>, version: string) {
     }
   }
   return document;
+}
+
+type Responses = Record<string, { content?: { 'application/json'?: { examples?: object } } }>;
+
+/** Every write from a page of another site is refused (src/http/cross-origin.ts). */
+function forbidCrossSite(responses: Responses): void {
+  const named = Object.values(responses).flatMap(({ content }) =>
+    Object.keys(content?.['application/json']?.examples ?? {}),
+  );
+  Object.assign(responses, errorAnswers(...(named as ErrorMessage[]), 'forbidden'));
 }
 
 type Parameter = { required?: boolean; description?: string; example?: unknown; schema?: { example?: unknown } };
@@ -108,7 +124,9 @@ function operationIdOf(method: string, path: string): string {
     .split('/')
     .filter(Boolean);
   const isItem = parts.at(-1)?.startsWith('{') === true;
-  const words = parts.filter((part) => !part.startsWith('{')).map(pascalOf);
+  const words = parts
+    .filter((part) => !part.startsWith('{'))
+    .map((part) => part.replaceAll(/(?:^|[-.])([a-z])/g, (_, letter: string) => letter.toUpperCase()));
   const last = words.pop() ?? '';
   const isList = /[^su]s$/.test(last);
   const owners = words.map((word) => word.replace(/s$/, '')).join('');
@@ -116,8 +134,4 @@ function operationIdOf(method: string, path: string): string {
   const verb = method === 'get' && isList && !isItem ? 'list' : (verbs[method] ?? method);
   const isSingle = isList && (isItem || method === 'post');
   return verb + owners + (isSingle ? last.slice(0, -1) : last);
-}
-
-function pascalOf(part: string): string {
-  return part.replaceAll(/(?:^|[-.])([a-z])/g, (_, letter: string) => letter.toUpperCase());
 }
