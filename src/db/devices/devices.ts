@@ -155,16 +155,22 @@ export async function listDevicesAfter(db: Database, afterId: number, limit: num
     .limit(limit);
 }
 
-/** Nobody claimed them, nor registered their serials, and none ever logged in. */
-export async function listUnusedDevices(db: Database, activatedBeforeMs: number, limit: number) {
+/** Nobody claimed them, nor registered their serials, and none was ever online. `after`: activation time and row of the device before. */
+export async function listUnusedDevices(
+  db: Database,
+  after: [number, number],
+  activatedBeforeMs: number,
+  limit: number,
+) {
   const isOld = and(isNotNull(devices.activatedAt), lt(devices.activatedAt, activatedBeforeMs));
+  const isLater = sql`(${devices.activatedAt}, ${devices.id}) > (${after[0]}, ${after[1]})`;
   const isNobodys = and(isNull(devices.claimedAt), isNull(devices.registeredAt), eq(devices.isDisabled, false));
   return db
     .select({ ...getTableColumns(devices), productKey: products.productKey })
     .from(devices)
     .innerJoin(products, eq(devices.productId, products.id))
-    .where(and(isNull(devices.lastOnlineAt), isOld, isNobodys))
-    .orderBy(asc(devices.activatedAt))
+    .where(and(isNull(devices.lastOnlineAt), isOld, isNobodys, isLater))
+    .orderBy(asc(devices.activatedAt), asc(devices.id))
     .limit(limit);
 }
 

@@ -38,7 +38,7 @@ export const userReference = (column: string) =>
     .references(() => users.id);
 
 export const serviceSettings = sqliteTable('service_settings', {
-  name: text('name', { enum: ['sign_up'] }).primaryKey(),
+  name: text('name', { enum: ['sign_up', 'unused_devices_after'] }).primaryKey(),
   value: text('value').notNull(),
 });
 
