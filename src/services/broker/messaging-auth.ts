@@ -2,6 +2,7 @@
 // routes/broker-hooks/ only translate.
 import { digestIfCertified } from '../../crypto/messaging-password.ts';
 import { isOneOf } from '../../crypto/secrets.ts';
+import { networkOf } from '../../domain/client-network.ts';
 import {
   bridgeName,
   bridgeRights,
@@ -18,7 +19,7 @@ import { credentialRefused, refuse, type Outcome, type Refusal } from '../../dom
 import { callDevice } from '../../objects/calls/stubs.ts';
 import type { ServiceContext } from '../../context.ts';
 
-/** `peer` is the network address of the client, if the broker tells it. */
+/** `peer` is the address of the client, if the broker tells it. */
 export type ConnectRequest = { clientId: string; username: string; password: string; peer?: string | undefined };
 
 /** Some brokers ask again when they deliver a message. */
@@ -39,7 +40,7 @@ export async function decideConnect(
       productKey: named.productKey,
       isClientIdRight: clientId === messagingName(named),
       passwordDigest: digest.value,
-      peer,
+      peer: peer && networkOf(peer),
     }),
   );
   return outcome.ok ? { ok: true, value: rightsOfDevice(named) } : outcome;

@@ -5,10 +5,12 @@ import { describe, expect, it } from 'vitest';
 import { readConfig } from '../../../src/config.ts';
 import { createMessagingPassword, isCertified } from '../../../src/crypto/messaging-password.ts';
 import { createId, createSecret } from '../../../src/crypto/secrets.ts';
+import { inPerson } from '../../../src/domain/access.ts';
+import { unwrap } from '../../../src/domain/refusal.ts';
 import { RelayAuthentication } from '../../../src/objects/relay/authentication.ts';
 import { hookSecret } from '../rig/clients/hooks.ts';
 import { countWoken, sendWith } from '../rig/limited.ts';
-import { provisionDevice, replacePassword } from '../rig/provision.ts';
+import { provisionDevice, replacePassword, sessionOf } from '../rig/provision.ts';
 
 const device = { productKey: 'switch', deviceId: 'dev_01abcdef' };
 const [newest, former] = ['n'.repeat(32), 'f'.repeat(32)] as const;
@@ -135,6 +137,21 @@ describe('without a right code', () => {
     expect(await ways.hook(known.name, issued)).toBe('invalid_password');
     expect(ways.woken()).toBe(2);
   });
+});
+
+it.each([
+  ['203.0.113.9', '203.0.113.9'],
+  ['::ffff:203.0.113.9', '203.0.113.9'],
+  ['2001:db8:0:7::1', '2001:db8:0:7::/64'],
+])('a client with the address %s counts as one of %s', async (peer, network) => {
+  const { name: username, password, deviceId } = await provisionDevice();
+  const { otherHook } = waysIn();
+  const ofEmqx = { clientid: 'another', username, password, peerhost: peer };
+  expect(await otherHook('emqx/s/:/connect', ofEmqx)).toMatch(/invalid_client_id/);
+  const ofVernemq = { client_id: 'another', username, password, peer_addr: peer };
+  expect(await otherHook('vernemq/s/:/auth_on_register', ofVernemq)).toMatch(/not_allowed/);
+  const { list } = unwrap(await sessionOf(deviceId).events(inPerson(1), { page: 1, size: 20 }));
+  expect(list[0]).toMatchObject({ reason: 'wrong_client_id', count: 2, address: network });
 });
 
 it('a password whose secret was removed wakes no object', async () => {
