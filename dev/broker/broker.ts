@@ -16,17 +16,16 @@ import { WorkerHooks } from './worker-hooks.ts';
 const refusedTopic = '$SYS/refused';
 const lastReportsMs = 500;
 
-type Login = { username: string; rights: TopicRight[]; hasLoggedRefusal: boolean };
-
 const log = createJsonLog('broker');
 const env = process.env;
-const logins = new WeakMap<Client, Login>();
+const rights = new WeakMap<Client, TopicRight[]>();
+const loggedRefusals = new WeakSet<Client>();
 
 runPart(log, async () => {
   const [workerUrl, hookSecret] = [requireSetting('WORKER_URL'), requireSetting('BROKER_HOOK_SECRET')];
   const hooks = new WorkerHooks({ workerUrl, hookSecret, log });
   const aedes = await createBroker(hooks);
-  const sessions = new Sessions(aedes, hooks, (client) => logins.get(client)?.username ?? '');
+  const sessions = new Sessions(aedes, hooks);
   const host = env['BIND_HOST'] ?? '127.0.0.1';
   const admin = createAdminServer(sessions, requireSetting('BROKER_API_KEY'), requireSetting('BROKER_API_SECRET'));
   const servers: (Server | WebSocketServer)[] = [];
@@ -85,7 +84,7 @@ function createBroker(hooks: WorkerHooks): Promise<Aedes> {
         (answer) => {
           if ('reason' in answer) refuse(answer.returnCode, answer.reason);
           else {
-            logins.set(client, { username, rights: answer.rights, hasLoggedRefusal: false });
+            rights.set(client, answer.rights);
             done(null, true);
           }
         },
@@ -94,13 +93,13 @@ function createBroker(hooks: WorkerHooks): Promise<Aedes> {
       );
     },
     authorizePublish: (client, packet, done) => {
-      const login = client === null ? undefined : logins.get(client);
-      const use = { action: 'publish', topic: packet.topic, isRetained: packet.retain } as const;
-      if (!mayUse(login?.rights ?? [], use)) {
+      const { topic, retain: isRetained } = packet;
+      if (client === null || !mayUse(rightsOf(client), { action: 'publish', topic, isRetained })) {
         // Once a connection: a device that keeps trying must not fill the log.
-        if (login?.hasLoggedRefusal !== true)
-          log('warn', 'publish_refused', { clientId: client?.id, topic: packet.topic });
-        if (login !== undefined) login.hasLoggedRefusal = true;
+        if (client !== null && !loggedRefusals.has(client)) {
+          log('warn', 'publish_refused', { clientId: client.id, topic });
+          loggedRefusals.add(client);
+        }
         // MQTT 3.1.1 has no way to refuse, and aedes ends the connection on an error: like EMQX's default, acknowledge
         // and drop.
         Object.assign(packet, { topic: refusedTopic, retain: false, payload: Buffer.alloc(0) });
@@ -118,7 +117,7 @@ function createBroker(hooks: WorkerHooks): Promise<Aedes> {
 }
 
 function rightsOf(client: Client): TopicRight[] {
-  return logins.get(client)?.rights ?? [];
+  return rights.get(client) ?? [];
 }
 
 function addressOf({ conn, req }: Client): string {

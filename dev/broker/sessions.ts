@@ -5,20 +5,16 @@ import { createServer, type Server } from 'node:http';
 import type { Aedes, Client } from 'aedes';
 import type { EndReason, WorkerHooks } from './worker-hooks.ts';
 
-type Session = { client: Client; record: Parameters<WorkerHooks['reportBegin']>[0]; endReason?: EndReason };
+type Session = { client: Client; startedAtMs: number };
 
 export class Sessions {
   readonly #current = new Map<string, Session>();
   readonly #hooks: WorkerHooks;
 
-  /** `usernameOf` answers for clients that have logged in. */
-  constructor(aedes: Aedes, hooks: WorkerHooks, usernameOf: (client: Client) => string) {
+  constructor(aedes: Aedes, hooks: WorkerHooks) {
     this.#hooks = hooks;
-    aedes.on('client', (client) => this.#begin(client, usernameOf(client)));
-    aedes.on('keepaliveTimeout', (client) => {
-      const session = this.#current.get(client.id);
-      if (session?.client === client) session.endReason = 'keepalive_timeout';
-    });
+    aedes.on('client', (client) => this.#begin(client));
+    aedes.on('keepaliveTimeout', (client) => this.#noteEnd(client, 'keepalive_timeout'));
   }
 
   has(clientId: string): boolean {
@@ -26,37 +22,40 @@ export class Sessions {
   }
 
   end(clientId: string, reason: EndReason): void {
-    const session = this.#current.get(clientId);
-    if (session === undefined) return;
-    this.#noteEnd(session, reason);
-    session.client.close();
+    const client = this.#current.get(clientId)?.client;
+    if (client === undefined) return;
+    this.#noteEnd(client, reason);
+    client.close();
   }
 
   endAll(reason: EndReason): void {
     for (const clientId of [...this.#current.keys()]) this.end(clientId, reason);
   }
 
-  #begin(client: Client, username: string): void {
-    const previousAtMs = this.#current.get(client.id)?.record.connected_at ?? 0;
-    this.end(client.id, 'takenover');
+  #begin(client: Client): void {
+    const { id: clientid, conn } = client;
+    const previousAtMs = this.#current.get(clientid)?.startedAtMs ?? 0;
+    this.end(clientid, 'takenover');
     // aedes also registers a client whose connection broke while the login was decided.
-    if (client.closed || client.conn.destroyed) return;
-    const record = { clientid: client.id, username, connected_at: Math.max(Date.now(), previousAtMs + 1) };
-    const session: Session = { client, record };
-    this.#current.set(client.id, session);
-    this.#hooks.reportBegin(record);
-    client.conn.once('close', () => this.#noteEnd(session, session.endReason ?? endOf(client)));
+    if (client.closed || conn.destroyed) return;
+    const startedAtMs = Math.max(Date.now(), previousAtMs + 1);
+    this.#current.set(clientid, { client, startedAtMs });
+    this.#hooks.report({ event: 'client.connected', clientid, connected_at: startedAtMs });
+    conn.once('close', () => {
+      this.#noteEnd(client, conn.errored === null && !conn.readableEnded ? 'normal' : 'tcp_closed');
+    });
   }
 
-  #noteEnd(session: Session, reason: EndReason): void {
-    if (this.#current.get(session.client.id) !== session) return;
-    this.#current.delete(session.client.id);
-    this.#hooks.reportEnd(session.record, reason);
+  #noteEnd(client: Client, reason: EndReason): void {
+    const { id: clientid } = client;
+    const session = this.#current.get(clientid);
+    if (session?.client !== client) return;
+    this.#current.delete(clientid);
+    const { startedAtMs } = session;
+    const endedAtMs = Math.max(Date.now(), startedAtMs);
+    const end = { clientid, connected_at: startedAtMs, disconnected_at: endedAtMs, reason };
+    this.#hooks.report({ event: 'client.disconnected', ...end });
   }
-}
-
-function endOf({ conn }: Client): EndReason {
-  return conn.errored === null && !conn.readableEnded ? 'normal' : 'tcp_closed';
 }
 
 /** The two calls of EMQX's management API that the Worker makes: whether a client is connected, and the end of its session. */

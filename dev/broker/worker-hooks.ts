@@ -14,17 +14,25 @@ type LoginRequest = { clientid: string; username: string; password: string; peer
 type LoginAnswer = { rights: TopicRight[] } | { returnCode: 2 | 4 | 5; reason: string };
 
 export type EndReason = 'normal' | 'tcp_closed' | 'keepalive_timeout' | 'takenover' | 'kicked' | 'broker_restart';
+type SessionEvent = { clientid: string; connected_at: number } & (
+  { event: 'client.connected' } | { event: 'client.disconnected'; disconnected_at: number; reason: EndReason }
+);
 
-const ruleSchema = z.object({
-  permission: z.enum(['allow', 'deny']),
-  action: z.enum(['publish', 'subscribe', 'all']),
-  topic: z.string(),
-  retain: z.boolean().optional(),
-});
+const returnCodes: Record<string, 2 | 4> = { invalid_password: 4, invalid_client_id: 2 };
+
 const loginAnswerSchema = z.object({
   result: z.enum(['allow', 'deny', 'ignore']),
-  message: z.string().optional(),
-  acl: z.array(ruleSchema).optional(),
+  message: z.string().default('not authorized'),
+  acl: z
+    .array(
+      z.object({
+        permission: z.enum(['allow', 'deny']),
+        action: z.enum(['publish', 'subscribe', 'all']),
+        topic: z.string(),
+        retain: z.boolean().default(true),
+      }),
+    )
+    .default([]),
 });
 
 export class WorkerHooks {
@@ -40,20 +48,25 @@ export class WorkerHooks {
   /** @throws Error if the Worker does not answer */
   async askLogin(request: LoginRequest): Promise<LoginAnswer> {
     const response = await this.#post('connect', request);
-    const { result, message: reason = 'not authorized', acl = [] } = loginAnswerSchema.parse(await response.json());
-    if (result === 'allow') return { rights: acl.flatMap(rightOf) };
-    const codes: Record<string, 2 | 4> = { invalid_password: 4, invalid_client_id: 2 };
-    return { returnCode: codes[reason] ?? 5, reason };
+    const { result, message: reason, acl } = loginAnswerSchema.parse(await response.json());
+    if (result !== 'allow') return { returnCode: returnCodes[reason] ?? 5, reason };
+    // The last rule denies the rest, as a topic without a right is refused anyway. `eq` matches the text literally.
+    const rights = acl.flatMap(({ permission, action, topic, retain: mayRetain }) =>
+      permission === 'deny' || action === 'all'
+        ? []
+        : { action, topic: topic.replace(/^eq /, ''), isExact: topic.startsWith('eq '), mayRetain },
+    );
+    return { rights };
   }
 
-  reportBegin(session: { clientid: string; username: string; connected_at: number }): void {
-    this.#report(session.clientid, { event: 'client.connected', ...session, timestamp: session.connected_at });
-  }
-
-  reportEnd(session: { clientid: string; username: string; connected_at: number }, reason: EndReason): void {
-    const endedAtMs = Math.max(Date.now(), session.connected_at);
-    const end = { reason, disconnected_at: endedAtMs, timestamp: endedAtMs };
-    this.#report(session.clientid, { event: 'client.disconnected', ...session, ...end });
+  report(event: SessionEvent): void {
+    const { clientid: clientId } = event;
+    const report: Promise<void> = (this.#reports.get(clientId) ?? Promise.resolve())
+      .then(() => this.#deliver(event))
+      .then(() => {
+        if (this.#reports.get(clientId) === report) this.#reports.delete(clientId);
+      });
+    this.#reports.set(clientId, report);
   }
 
   /** Waits that long for reports under way and drops the rest: the Worker notices by itself. */
@@ -62,17 +75,7 @@ export class WorkerHooks {
     this.#isClosed = true;
   }
 
-  #report(clientId: string, body: object): void {
-    const previous = this.#reports.get(clientId) ?? Promise.resolve();
-    const report: Promise<void> = previous
-      .then(() => this.#deliver(body))
-      .then(() => {
-        if (this.#reports.get(clientId) === report) this.#reports.delete(clientId);
-      });
-    this.#reports.set(clientId, report);
-  }
-
-  async #deliver(body: object): Promise<void> {
+  async #deliver(body: SessionEvent): Promise<void> {
     for (let attempt = 1; !this.#isClosed; attempt += 1) {
       try {
         await (await this.#post('events', body)).arrayBuffer();
@@ -96,10 +99,4 @@ export class WorkerHooks {
     if (!response.ok) throw new Error(`the Worker answered ${response.status}`);
     return response;
   }
-}
-
-/** The last rule denies the rest, as a topic without a right is refused anyway. `eq` matches the text literally. */
-function rightOf({ permission, action, topic, retain = true }: z.infer<typeof ruleSchema>): TopicRight[] {
-  if (permission === 'deny' || action === 'all') return [];
-  return [{ action, topic: topic.replace(/^eq /, ''), isExact: topic.startsWith('eq '), mayRetain: retain }];
 }
