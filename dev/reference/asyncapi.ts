@@ -1,18 +1,9 @@
-// The AsyncAPI 3 document of device topics, relay and provisioning. The build makes it (dev/build/reference.js) from the
+// The AsyncAPI 3 document of device topics, relay and  The build makes it (dev/build/reference.js) from the
 // schemas that read and write these messages. Adds descriptions and examples, no shape of its own.
 import { z } from 'zod';
 import { topicOf } from '../../src/domain/topics.ts';
 import { controlBodySchema } from '../../src/protocol/control.ts';
-import {
-  propertyPostMethod,
-  propertyPostSchema,
-  propertySetMethod,
-  propertySetReplyMethod,
-  propertySetReplySchema,
-  propertySetSchema,
-  statusSchema,
-  topicActions,
-} from '../../src/protocol/mqtt.ts';
+import * as mqtt from '../../src/protocol/mqtt.ts';
 import {
   advertisedNamePrefixes,
   networkConfigSchema,
@@ -21,24 +12,17 @@ import {
   provisioningStates,
   statusNotificationSchema,
 } from '../../src/protocol/provisioning.ts';
-import {
-  maxRelayFrameBytes,
-  relayPushSchema,
-  relayReadingCheckSchema,
-  relayReadingPongSchema,
-  relayReplySchemas,
-  relayRequestSchemas,
-} from '../../src/protocol/relay.ts';
+import * as relay from '../../src/protocol/relay.ts';
 
 type Broker = { host: string; port: number | string; tlsPort: number | string };
 type Message = { summary: string; schema: z.ZodType; examples: unknown[] };
 
 const exampleDevice = { productKey: 'servo-switch', deviceId: 'dev_8k2m4n6p' };
 const exampleName = `${exampleDevice.productKey}&${exampleDevice.deviceId}`;
-const exampleTopic = topicOf(exampleDevice, topicActions.propertyPost);
+const exampleTopic = topicOf(exampleDevice, mqtt.topicActions.propertyPost);
 const time = 1772366400000;
 const exampleReport = {
-  method: propertyPostMethod,
+  method: mqtt.propertyPostMethod,
   id: '17',
   params: { position: 'up', angle: 90, wifi_rssi: -58 },
   time,
@@ -49,25 +33,25 @@ const deviceMessages: Record<string, Message> = {
     summary:
       'The state of the device. Only `params` is needed; a body of bare properties is a report as well. Unknown ' +
       'properties are kept, a known one of the wrong type is dropped alone. The service dates reports on arrival.',
-    schema: propertyPostSchema,
+    schema: mqtt.propertyPostSchema,
     examples: [exampleReport, { params: { position: 'middle' } }],
   },
   Command: {
     summary: 'A command: `params` holds exactly the members of the control body that the caller sent.',
-    schema: propertySetSchema.extend({ params: controlBodySchema }),
+    schema: mqtt.propertySetSchema.extend({ params: controlBodySchema }),
     examples: [
-      { method: propertySetMethod, id: '3h5k7m9p2q4r6s8t', params: { action: 'toggle', position: 'up' }, time },
-      { method: propertySetMethod, id: '4j6m8n', params: { switch: true, angle: 90 }, time },
+      { method: mqtt.propertySetMethod, id: '3h5k7m9p2q4r6s8t', params: { action: 'toggle', position: 'up' }, time },
+      { method: mqtt.propertySetMethod, id: '4j6m8n', params: { switch: true, angle: 90 }, time },
     ],
   },
   CommandReply: {
     summary: 'That a command was carried out, with its `id`. Never a report: it changes no state.',
-    schema: propertySetReplySchema,
-    examples: [{ method: propertySetReplyMethod, id: '3h5k7m9p2q4r6s8t', code: 200, time }],
+    schema: mqtt.propertySetReplySchema,
+    examples: [{ method: mqtt.propertySetReplyMethod, id: '3h5k7m9p2q4r6s8t', code: 200, time }],
   },
   Status: {
     summary: 'Online or offline: announced by the device, or by the service where the device could not announce it.',
-    schema: statusSchema,
+    schema: mqtt.statusSchema,
     examples: [{ status: 'online', time }],
   },
 };
@@ -76,20 +60,20 @@ const success = { code: 200, message: 'success' };
 const relayMessages: Record<string, Message> = {
   DeviceAuth: {
     summary: 'Signs in with the messaging credentials of one device; its topics may be subscribed to.',
-    schema: relayRequestSchemas.deviceAuth,
+    schema: relay.relayRequestSchemas.deviceAuth,
     examples: [{ action: 'auth', username: exampleName, password: 'tk_9bX2...' }],
   },
   UserAuth: {
     summary:
       "Signs in with a user's access token; the topics of the user's own and shared devices may be subscribed to.",
-    schema: relayRequestSchemas.userAuth,
+    schema: relay.relayRequestSchemas.userAuth,
     examples: [{ action: 'auth', token: 'eyJhbGciOiJIUzI1NiIs...' }],
   },
   KeyAuth: {
     summary:
       'Signs in with an API key (`keyId` and its value, either way round) that has the scope `read`: as its user, and only ' +
       'for the product of the key where it has one.',
-    schema: relayRequestSchemas.keyAuth,
+    schema: relay.relayRequestSchemas.keyAuth,
     examples: [{ action: 'auth', apiKey: 'ak_4f7Kp2Qx9Lm3Rt6Vw8Za', apiSecret: 'sk_Qm7R...' }],
   },
   Subscribe: {
@@ -97,7 +81,7 @@ const relayMessages: Record<string, Message> = {
       'A topic, or a filter with `+` or `#` below one `/sys/{productKey}/{deviceId}/`. With a token or an API key also `/sys/+/+/...`, ' +
       "everything that is the user's or shared with the user, and `/sys/{productKey}/+/...`; devices that come later are in it. With `snapshot` " +
       'the present state is pushed first, before the reply: a status and, where the device has reported, a report.',
-    schema: relayRequestSchemas.subscribe,
+    schema: relay.relayRequestSchemas.subscribe,
     examples: [
       { action: 'subscribe', topic: exampleTopic },
       { action: 'subscribe', topic: '/sys/+/+/#', snapshot: true },
@@ -105,27 +89,27 @@ const relayMessages: Record<string, Message> = {
   },
   Unsubscribe: {
     summary: 'Ends a subscription made with the same topic or filter.',
-    schema: relayRequestSchemas.unsubscribe,
+    schema: relay.relayRequestSchemas.unsubscribe,
     examples: [{ action: 'unsubscribe', topic: exampleTopic }],
   },
   Publish: {
     summary:
       'What a device says, from a socket with its messaging credentials, on a topic that it may publish. It has the ' +
       'same effect as through the broker, except that a relay session never changes presence.',
-    schema: relayRequestSchemas.publish,
+    schema: relay.relayRequestSchemas.publish,
     examples: [{ action: 'publish', topic: exampleTopic, payload: exampleReport }],
   },
-  Ping: { summary: 'Asks for a pong.', schema: relayRequestSchemas.ping, examples: [{ action: 'ping' }] },
+  Ping: { summary: 'Asks for a pong.', schema: relay.relayRequestSchemas.ping, examples: [{ action: 'ping' }] },
   ReadingPong: {
     summary:
       'The answer to a ping of the service, with its `id`. A client that does not answer has a few megabytes pushed to it ' +
       'and is then closed with 1013.',
-    schema: relayReadingPongSchema,
+    schema: relay.relayReadingPongSchema,
     examples: [{ action: 'pong', id: 'd2f0c8a4-5b7e-4c1d-9f3a-6e8b0a1c2d3e' }],
   },
   AuthReply: {
     summary: '200, or 401 with why not. The third 401 closes the socket.',
-    schema: relayReplySchemas.auth,
+    schema: relay.relayReplySchemas.auth,
     examples: [
       { action: 'auth', ...success },
       { action: 'auth', code: 401, message: 'invalid_password' },
@@ -133,7 +117,7 @@ const relayMessages: Record<string, Message> = {
   },
   SubscribeReply: {
     summary: '200, or why not: 401 before a successful auth, 403 for what is not yours, 400 above the limits.',
-    schema: relayReplySchemas.subscribe,
+    schema: relay.relayReplySchemas.subscribe,
     examples: [
       { action: 'subscribe', topic: exampleTopic, ...success },
       { action: 'subscribe', topic: '/sys/+/+/status', code: 403, message: 'forbidden' },
@@ -141,32 +125,32 @@ const relayMessages: Record<string, Message> = {
   },
   UnsubscribeReply: {
     summary: '200, also for a topic that was not subscribed to.',
-    schema: relayReplySchemas.unsubscribe,
+    schema: relay.relayReplySchemas.unsubscribe,
     examples: [{ action: 'unsubscribe', topic: exampleTopic, ...success }],
   },
   PublishReply: {
     summary:
       '200, or why not: 401 before a successful auth, 403 for what is not yours to say, 400 for what is no message.',
-    schema: relayReplySchemas.publish,
+    schema: relay.relayReplySchemas.publish,
     examples: [
       { action: 'publish', topic: exampleTopic, ...success },
       { action: 'publish', topic: exampleTopic, code: 400, message: 'invalid_request: payload: not_json' },
     ],
   },
-  Pong: { summary: 'The reply to a ping.', schema: relayReplySchemas.pong, examples: [{ action: 'pong' }] },
+  Pong: { summary: 'The reply to a ping.', schema: relay.relayReplySchemas.pong, examples: [{ action: 'pong' }] },
   Unreadable: {
     summary: 'The reply to a frame that names no action.',
-    schema: relayReplySchemas.error,
+    schema: relay.relayReplySchemas.error,
     examples: [{ action: 'error', code: 400, message: 'invalid_request' }],
   },
   ReadingCheck: {
     summary: 'Comes among pushes, about every 64 KiB: the service asks whether they were read. Answer with its `id`.',
-    schema: relayReadingCheckSchema,
+    schema: relay.relayReadingCheckSchema,
     examples: [{ action: 'ping', id: 'd2f0c8a4-5b7e-4c1d-9f3a-6e8b0a1c2d3e' }],
   },
   Push: {
     summary: 'A message on a subscribed topic, once however many filters match. `payload` is text where it is no JSON.',
-    schema: relayPushSchema,
+    schema: relay.relayPushSchema,
     examples: [{ topic: exampleTopic, payload: exampleReport }],
   },
 };
@@ -188,7 +172,8 @@ const provisioningMessages: Record<string, Message> = {
 };
 
 const atLeastOnce = { bindings: { mqtt: { qos: 1, retain: false } } };
-const deviceReports = ['PropertyReport', 'CommandReply'];
+const replies = ['CommandReply'];
+const deviceReports = ['PropertyReport', ...replies];
 const relayRequests = ['DeviceAuth', 'UserAuth', 'KeyAuth', 'Subscribe', 'Unsubscribe', 'Publish', 'Ping'] as const;
 const relayReplies = ['AuthReply', 'SubscribeReply', 'UnsubscribeReply', 'PublishReply', 'Pong', 'Unreadable'] as const;
 
@@ -212,16 +197,14 @@ export function describeMessaging(version: string, broker: Broker) {
     channels: {
       propertyPost: deviceChannel('propertyPost', 'Reports', 'Reports, and often command replies.', deviceReports),
       propertySet: deviceChannel('propertySet', 'Commands', 'Commands for a device.', ['Command']),
-      propertySetReply: deviceChannel('propertySetReply', 'Command replies', 'The command is carried out.', [
-        'CommandReply',
-      ]),
+      propertySetReply: deviceChannel('propertySetReply', 'Command replies', 'The command is carried out.', replies),
       status: deviceChannel('status', 'Online and offline', 'Announced by the device or the service.', ['Status']),
       relay: {
         address: '/mqtt',
         title: 'Relay',
         description:
           'A WebSocket without sub-protocol, of text frames. The next frame need not wait for a reply. A socket has ' +
-          `10 s to authenticate, then it is closed with 1008; a frame above ${maxRelayFrameBytes} bytes closes with ` +
+          `10 s to authenticate, then it is closed with 1008; a frame above ${relay.maxRelayFrameBytes} bytes closes with ` +
           '1009; 20 subscriptions with device credentials, 200 with an access token or an API key. Deleting or disabling a ' +
           'device, or giving it new credentials, closes the sockets that were opened with its credentials, and deleting an ' +
           'API key those that were opened with it.',
@@ -236,7 +219,7 @@ export function describeMessaging(version: string, broker: Broker) {
     operations: {
       receiveReport: operation('receive', 'propertyPost', deviceReports, atLeastOnce),
       sendCommand: operation('send', 'propertySet', ['Command'], atLeastOnce),
-      receiveCommandReply: operation('receive', 'propertySetReply', ['CommandReply']),
+      receiveCommandReply: operation('receive', 'propertySetReply', replies),
       receiveStatus: operation('receive', 'status', ['Status']),
       sendStatus: operation('send', 'status', ['Status']),
       receiveRelayRequest: operation('receive', 'relay', relayRequests, {
@@ -297,9 +280,9 @@ function describeServers({ host, port, tlsPort }: Broker) {
   };
 }
 
-function deviceChannel(action: keyof typeof topicActions, title: string, description: string, messages: string[]) {
+function deviceChannel(action: keyof typeof mqtt.topicActions, title: string, description: string, messages: string[]) {
   return {
-    address: topicOf({ productKey: '{productKey}', deviceId: '{deviceId}' }, topicActions[action]),
+    address: topicOf({ productKey: '{productKey}', deviceId: '{deviceId}' }, mqtt.topicActions[action]),
     title,
     description,
     servers: ['broker', 'brokerTls', 'direct'].map((name) => ({ $ref: `#/servers/${name}` })),
