@@ -8,6 +8,7 @@ import type { Settings } from './settings.ts';
 import { takeLock } from './state-dir.ts';
 
 const triesForNext = 50;
+const locks = join(tmpdir(), 'latchwork-port-');
 
 /** @throws Error when a port that was chosen by a setting is in use */
 export async function choosePorts<Part extends keyof Settings['ports']>(
@@ -18,7 +19,7 @@ export async function choosePorts<Part extends keyof Settings['ports']>(
   for (const [part, { name, port, isExplicit }] of Object.entries<Settings['ports'][Part]>(wanted)) {
     const last = isExplicit ? port : Math.min(65535, port + triesForNext);
     let candidate = port;
-    while (!(await isFree(candidate, host)) || isLocked(candidate)) {
+    while (!(await isFree(candidate, host)) || takeLock(`${locks}${candidate}`) !== undefined) {
       const which = isExplicit ? `Port ${port} is taken` : `No free port from ${port} to ${last}`;
       if (candidate === last) throw new Error(`${which}: choose another one with ${name}=<port>`);
       candidate += 1;
@@ -27,8 +28,4 @@ export async function choosePorts<Part extends keyof Settings['ports']>(
     chosen.set(part, candidate);
   }
   return Object.fromEntries(chosen) as Record<Part, number>;
-}
-
-function isLocked(port: number): boolean {
-  return takeLock(join(tmpdir(), `latchwork-port-${port}`)) !== undefined;
 }
