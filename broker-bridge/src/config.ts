@@ -5,18 +5,7 @@ import { accessSync, constants, existsSync, mkdirSync, readFileSync, renameSync,
 import { join } from 'node:path';
 import { createSecureContext } from 'node:tls';
 import { z } from 'zod';
-import {
-  address,
-  attempt,
-  checkKeyPair,
-  commonSettings,
-  oneOf,
-  readSettingFile,
-  readSettings,
-  sharedSecret,
-  toCommonConfig,
-  wholeNumber,
-} from '../../node-service/environment.ts';
+import * as settings from '../../node-service/environment.ts';
 import { describeError } from '../../node-service/log.ts';
 
 export type BridgeConfig = ReturnType<typeof toConfig>;
@@ -33,12 +22,12 @@ const deadLettersMaxBytes = 52_428_800;
 const maxTries = 10;
 
 const environmentSchema = z.object({
-  ...commonSettings('BRIDGE_SECRET'),
-  BRIDGE_SECRET: sharedSecret('BRIDGE_SECRETS'),
+  ...settings.commonSettings('BRIDGE_SECRET'),
+  BRIDGE_SECRET: settings.sharedSecret('BRIDGE_SECRETS'),
   BRIDGE_ID: z
     .string({ error: 'is missing: give this bridge a name that stays the same over restarts, such as bridge-1' })
     .regex(/^[A-Za-z0-9._-]{1,60}$/, 'must be 1-60 letters, digits, dots, underscores or dashes'),
-  MQTT_URL: address(
+  MQTT_URL: settings.address(
     'address of the broker, such as mqtts://broker.example.com:8883',
     'an mqtt://, mqtts://, ws:// or wss://',
     ['mqtt:', 'mqtts:', 'ws:', 'wss:'],
@@ -47,26 +36,29 @@ const environmentSchema = z.object({
   MQTT_USERNAME: z.string().optional(),
   MQTT_PASSWORD: z.string().optional(),
   MQTT_CHECK_USERNAME: z.string().optional(),
-  MQTT_PROTOCOL: oneOf(['auto', '5', '3.1.1']).default('auto'),
+  MQTT_PROTOCOL: settings.oneOf(['auto', '5', '3.1.1']).default('auto'),
   SPOOL_DIR: z.string({
     error: 'is missing: set it to a folder on storage that survives restarts; unsent messages are kept there',
   }),
-  SPOOL_MAX_BYTES: wholeNumber(262_144, Number.MAX_SAFE_INTEGER).default(1_073_741_824),
-  DEVICE_MESSAGES_PER_SECOND: wholeNumber(1, 1_000_000).default(50),
-  UPLINK_STALLED_AFTER_SECONDS: wholeNumber(1, 86_400).default(60),
-  STANDBY_LOGIN_CHECK_SECONDS: wholeNumber(0, 86_400).default(300),
+  SPOOL_MAX_BYTES: settings.wholeNumber(262_144, Number.MAX_SAFE_INTEGER).default(1_073_741_824),
+  DEVICE_MESSAGES_PER_SECOND: settings.wholeNumber(1, 1_000_000).default(50),
+  UPLINK_STALLED_AFTER_SECONDS: settings.wholeNumber(1, 86_400).default(60),
+  STANDBY_LOGIN_CHECK_SECONDS: settings.wholeNumber(0, 86_400).default(300),
 });
 
 /** @returns a whole configuration or every problem, each with the remedy */
 export function readConfig(environment: NodeJS.ProcessEnv): BridgeConfig | { problems: string[] } {
-  const { given, data, problems } = readSettings(environmentSchema, environment, ['BRIDGE_SECRET', 'MQTT_PASSWORD']);
+  const { given, data, problems } = settings.readSettings(environmentSchema, environment, [
+    'BRIDGE_SECRET',
+    'MQTT_PASSWORD',
+  ]);
   if (given['MQTT_PASSWORD'] !== undefined && given['MQTT_USERNAME'] === undefined) {
     problems.push('MQTT_USERNAME is missing: MQTT_PASSWORD needs it');
   }
-  checkKeyPair(given, ['MQTT_CERT_FILE', 'MQTT_KEY_FILE'], problems);
+  settings.checkKeyPair(given, ['MQTT_CERT_FILE', 'MQTT_KEY_FILE'], problems);
   const tls: TlsOptions = given['MQTT_SERVERNAME'] === undefined ? {} : { servername: given['MQTT_SERVERNAME'] };
   for (const member of ['ca', 'cert', 'key'] as const) {
-    const file = readSettingFile(given, `MQTT_${member.toUpperCase()}_FILE`, problems);
+    const file = settings.readSettingFile(given, `MQTT_${member.toUpperCase()}_FILE`, problems);
     if (file !== undefined) tls[member] = file;
   }
   const usesTls = Object.keys(given).some((name) => /^MQTT_(CA_FILE|CERT_FILE|KEY_FILE|SERVERNAME)$/.test(name));
@@ -81,21 +73,21 @@ export function readConfig(environment: NodeJS.ProcessEnv): BridgeConfig | { pro
     for (const [index, certificate] of certificates.entries()) {
       const explain = (error: Error): string =>
         `MQTT_CA_FILE: certificate ${index + 1} of ${certificates.length} cannot be read; replace it or take it out (${describeError(error)})`;
-      attempt(problems, () => new X509Certificate(certificate), explain);
+      settings.attempt(problems, () => new X509Certificate(certificate), explain);
     }
   }
   const explainTls = (error: Error): string =>
     `MQTT_CA_FILE, MQTT_CERT_FILE and MQTT_KEY_FILE cannot be used together: ${describeError(error)}`;
-  attempt(problems, () => createSecureContext(tls), explainTls);
+  settings.attempt(problems, () => createSecureContext(tls), explainTls);
   const explainDir = ({ code }: NodeJS.ErrnoException): string =>
     `SPOOL_DIR cannot be written (${code ?? 'unknown'}): make the folder and give it to the user of this process`;
   const dir = given['SPOOL_DIR'];
-  if (dir !== undefined) attempt(problems, () => makeWritableDir(dir), explainDir);
+  if (dir !== undefined) settings.attempt(problems, () => makeWritableDir(dir), explainDir);
   let clientId = given['MQTT_CLIENT_ID'];
   if (clientId === undefined && dir !== undefined && problems.length === 0) {
     const explainClientId = (error: Error): string =>
       `MQTT_CLIENT_ID is not set, and SPOOL_DIR/mqtt-client-id cannot be used: ${describeError(error)}`;
-    attempt(problems, () => (clientId = keptClientId(dir)), explainClientId);
+    settings.attempt(problems, () => (clientId = keptClientId(dir)), explainClientId);
   }
 
   if (data === undefined || clientId === undefined || problems.length > 0) return { problems };
@@ -114,7 +106,7 @@ function toConfig(env: z.infer<typeof environmentSchema>, clientId: string, tls:
     deadLetters: { dir: env.SPOOL_DIR, maxBytes: deadLettersMaxBytes },
     uplink: { maxTries, stalledAfterMs: env.UPLINK_STALLED_AFTER_SECONDS * 1000 },
     loginCheck: { everyMs: env.STANDBY_LOGIN_CHECK_SECONDS * 1000, username: env.MQTT_CHECK_USERNAME },
-    ...toCommonConfig(env),
+    ...settings.toCommonConfig(env),
   };
 }
 

@@ -1,21 +1,13 @@
 // Reads the environment into a typed configuration, once, at start, and reports all problems together with what to do.
 // Nothing else reads process.env. Secrets are never printed.
 import { z } from 'zod';
-import {
-  attempt,
-  checkKeyPair,
-  commonSettings,
-  readSettings,
-  sharedSecret,
-  toCommonConfig,
-  wholeNumber,
-} from '../../node-service/environment.ts';
+import * as settings from '../../node-service/environment.ts';
 import { readCertificate } from './certificate.ts';
 
 export type GatewayConfig = ReturnType<typeof toConfig>;
 
 /** A port; null if the gateway does not listen. */
-const listening = z.union([z.literal('off').transform(() => null), wholeNumber(1, 65_535)], {
+const listening = z.union([z.literal('off').transform(() => null), settings.wholeNumber(1, 65_535)], {
   error: 'must be a port from 1 to 65535, or off',
 });
 
@@ -29,25 +21,25 @@ const fixedLimits = {
 };
 
 const environmentSchema = z.object({
-  ...commonSettings('GATEWAY_SECRET'),
-  GATEWAY_SECRET: sharedSecret('GATEWAY_SECRETS'),
+  ...settings.commonSettings('GATEWAY_SECRET'),
+  GATEWAY_SECRET: settings.sharedSecret('GATEWAY_SECRETS'),
   LISTEN_HOST: z.string().optional(),
   MQTT_PORT: listening.prefault('1883'),
   MQTT_TLS_PORT: listening.optional(),
   TLS_CERT_FILE: z.string().optional(),
   TLS_KEY_FILE: z.string().optional(),
-  MAX_CONNECTIONS: wholeNumber(1, 1_000_000).default(10_000),
-  MAX_CONNECTIONS_PER_ADDRESS: wholeNumber(1, 1_000_000).default(1_000),
-  MAX_UNAUTHENTICATED: wholeNumber(1, 1_000_000).default(1_000),
-  MAX_UNAUTHENTICATED_PER_ADDRESS: wholeNumber(1, 1_000_000).default(100),
-  DRAIN_SECONDS: wholeNumber(0, 300).default(5),
+  MAX_CONNECTIONS: settings.wholeNumber(1, 1_000_000).default(10_000),
+  MAX_CONNECTIONS_PER_ADDRESS: settings.wholeNumber(1, 1_000_000).default(1_000),
+  MAX_UNAUTHENTICATED: settings.wholeNumber(1, 1_000_000).default(1_000),
+  MAX_UNAUTHENTICATED_PER_ADDRESS: settings.wholeNumber(1, 1_000_000).default(100),
+  DRAIN_SECONDS: settings.wholeNumber(0, 300).default(5),
 });
 
 /** @returns a whole configuration or every problem, each with the remedy */
 export function readConfig(environment: NodeJS.ProcessEnv): GatewayConfig | { problems: string[] } {
-  const { given, data, problems } = readSettings(environmentSchema, environment, ['GATEWAY_SECRET']);
+  const { given, data, problems } = settings.readSettings(environmentSchema, environment, ['GATEWAY_SECRET']);
   const { TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile, MQTT_TLS_PORT: tlsPort } = given;
-  checkKeyPair(given, ['TLS_CERT_FILE', 'TLS_KEY_FILE'], problems);
+  settings.checkKeyPair(given, ['TLS_CERT_FILE', 'TLS_KEY_FILE'], problems);
   if (tlsPort !== undefined && tlsPort !== 'off' && certFile === undefined) {
     problems.push('TLS_CERT_FILE is missing: MQTT_TLS_PORT needs a certificate');
   }
@@ -56,7 +48,7 @@ export function readConfig(environment: NodeJS.ProcessEnv): GatewayConfig | { pr
   }
   if (certFile !== undefined && keyFile !== undefined) {
     const explain = ({ message }: Error): string => message;
-    attempt(problems, () => readCertificate({ certFile, keyFile }), explain);
+    settings.attempt(problems, () => readCertificate({ certFile, keyFile }), explain);
   }
   return data === undefined || problems.length > 0 ? { problems } : toConfig(data);
 }
@@ -76,6 +68,6 @@ function toConfig(env: z.infer<typeof environmentSchema>) {
       ...fixedLimits,
     },
     drainMs: env.DRAIN_SECONDS * 1000,
-    ...toCommonConfig(env),
+    ...settings.toCommonConfig(env),
   };
 }

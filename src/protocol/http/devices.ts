@@ -12,22 +12,7 @@ import {
   pageSchema,
 } from './common.ts';
 import { positionSchema, topicActions } from '../mqtt.ts';
-import {
-  activationReasons,
-  activationRefusalReasons,
-  controlModes,
-  deviceEventStatuses,
-  deviceStatusTexts,
-  deviceRoles,
-  memberRoles,
-  floodReasons,
-  guestLinkChanges,
-  loginRefusalReasons,
-  membershipChanges,
-  ownershipChanges,
-  rejectionReasons,
-  transitionReasons,
-} from '../vocabulary.ts';
+import * as words from '../vocabulary.ts';
 
 const secretSchema = (example: string) => z.string().openapi({ example, description: 'Shown this once.' });
 
@@ -68,7 +53,7 @@ export const activationSchema = z
 
 export const deviceSchema = z
   .object({
-    role: z.enum(deviceRoles).openapi({ description: 'What you are to the device.', example: 'owner' }),
+    role: z.enum(words.deviceRoles).openapi({ description: 'What you are to the device.', example: 'owner' }),
     deviceId: deviceIdSchema,
     deviceSN: deviceSNSchema.openapi({
       description: 'Whole for the owner and for keys with `manage`; for others `…` and its last four characters.',
@@ -77,7 +62,7 @@ export const deviceSchema = z
     projectId: z.string().openapi({ example: 'prj_5d7f9g2h' }),
     name: z.string().openapi({ example: 'Servo switch 0001' }),
     statusCode: z.int().min(0).max(3).openapi({ example: 1 }),
-    status: z.enum(deviceStatusTexts),
+    status: z.enum(words.deviceStatusTexts),
     statusText: z.string().openapi({ example: 'Online' }),
     firmwareVersion: z.string().openapi({ example: '1.4.2' }),
     chipModel: z.string().openapi({ example: 'ESP32-C3' }),
@@ -91,7 +76,7 @@ export const deviceSchema = z
       uiTemplate: z.string().openapi({ example: 'three_position' }),
       iconName: z.string().openapi({ example: 'toggle_on' }),
       iconColor: z.string().openapi({ example: '#2196F3' }),
-      controlMode: z.enum(controlModes),
+      controlMode: z.enum(words.controlModes),
       model: z.string().openapi({ example: 'LS-1' }),
     }),
   })
@@ -125,13 +110,13 @@ export const devicePageSchema = pageSchema(deviceSchema)
 const statusFilterSchema = z
   .string()
   .transform((text, context) => {
-    const code = deviceStatusTexts.findIndex((name, index) => text === name || text === String(index));
+    const code = words.deviceStatusTexts.findIndex((name, index) => text === name || text === String(index));
     if (code === -1) context.addIssue('must be 0 to 3 or inactive, online, offline, disabled');
     return code as 0 | 1 | 2 | 3;
   })
   .openapi({
     type: 'string',
-    enum: ['0', '1', '2', '3', ...deviceStatusTexts],
+    enum: ['0', '1', '2', '3', ...words.deviceStatusTexts],
     example: 'online',
   });
 
@@ -139,7 +124,7 @@ export const listDevicesQuerySchema = z.object({
   productKey: z.string().optional().openapi({ description: 'Only devices of this product.', example: 'servo-switch' }),
   status: statusFilterSchema.optional(),
   role: z
-    .enum(['owner', ...memberRoles])
+    .enum(['owner', ...words.memberRoles])
     .optional()
     .openapi({ description: 'Only own devices, or only devices shared with you in this role.' }),
   search: z
@@ -167,7 +152,7 @@ export const statusViewSchema = z
     deviceName: z.string().openapi({ example: 'Servo switch 0001' }),
     online: z.boolean(),
     position: positionSchema.nullable(),
-    status: z.enum(deviceStatusTexts),
+    status: z.enum(words.deviceStatusTexts),
     lastOnlineAt: instantSchema.nullable(),
   })
   .openapi('DeviceStatus');
@@ -175,18 +160,18 @@ export const statusViewSchema = z
 export const deviceEventPageSchema = pageSchema(
   z
     .object({
-      status: z.enum(deviceEventStatuses),
+      status: z.enum(words.deviceEventStatuses),
       reason: z
         .enum([
           ...new Set([
-            ...transitionReasons,
-            ...loginRefusalReasons,
-            ...floodReasons,
-            ...activationReasons,
-            ...activationRefusalReasons,
-            ...ownershipChanges,
-            ...membershipChanges,
-            ...guestLinkChanges,
+            ...words.transitionReasons,
+            ...words.loginRefusalReasons,
+            ...words.floodReasons,
+            ...words.activationReasons,
+            ...words.activationRefusalReasons,
+            ...words.ownershipChanges,
+            ...words.membershipChanges,
+            ...words.guestLinkChanges,
             'contested' as const,
           ]),
         ])
@@ -204,7 +189,7 @@ export const deviceEventPageSchema = pageSchema(
         example: '192.0.2.7',
       }),
       email: z.string().optional().openapi({ example: 'bert@example.com' }),
-      role: z.enum(memberRoles).nullable().optional().openapi({ description: 'Null if it ended.' }),
+      role: z.enum(words.memberRoles).nullable().optional().openapi({ description: 'Null if it ended.' }),
     })
     .openapi('DeviceEvent'),
 ).openapi('DeviceEventPage');
@@ -224,7 +209,7 @@ export const devicePropertiesSchema = z
     lastRejected: z
       .object({
         topic: z.enum(topicActions).openapi({ example: 'thing/event/property/post' }),
-        reason: z.enum(rejectionReasons).openapi({ example: 'wrong_type' }),
+        reason: z.enum(words.rejectionReasons).openapi({ example: 'wrong_type' }),
         dropped: z.array(z.string()).openapi({ description: 'Members that did not count.', example: ['position'] }),
         text: z.string().openapi({ description: 'The first 200 bytes.', example: '{"params":{}}' }),
         time: instantSchema,

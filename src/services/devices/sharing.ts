@@ -2,17 +2,7 @@
 // member is made, changed and ended by the device's object, which D1 follows (domain/device/sharing.ts): who may do what is
 // right at once, lists are when D1 has taken it. Answers do not tell whether an email has an account.
 import { createId } from '../../crypto/secrets.ts';
-import {
-  deleteInvitation,
-  deleteInvitationsOfUser,
-  findInvitation,
-  listInvitationsFor,
-  listInvitationsOf,
-  listMembers,
-  maxInvitations,
-  putInvitation,
-  type InvitationRow,
-} from '../../db/devices/members.ts';
+import * as members from '../../db/devices/members.ts';
 import { blockSender, listBlockedSenders, unblockSender } from '../../db/accounts/blocked-senders.ts';
 import { findUser } from '../../db/accounts/users.ts';
 import { inPerson, type Actor, type MemberRole } from '../../domain/access.ts';
@@ -55,14 +45,14 @@ export async function inviteMember(
     createdAt,
     expiresAt: createdAt + invitationMs,
   };
-  const put = await putInvitation(db, invitation, limits);
+  const put = await members.putInvitation(db, invitation, limits);
   if (put === 'no_device') throw new RefusedError({ kind: 'not_found', what: 'device', id: deviceId });
   if (put === 'full') throw limitReached('membersPerDevice', limits.membersPerDevice);
-  if (put !== 'made') throw limitReached(put, maxInvitations[put]);
+  if (put !== 'made') throw limitReached(put, members.maxInvitations[put]);
   try {
     await noteInvitation(context, actor, deviceId, 'invited', role, { email, address });
   } catch (error) {
-    await deleteInvitation(db, invitation.id, { deviceRow: device.id });
+    await members.deleteInvitation(db, invitation.id, { deviceRow: device.id });
     throw error;
   }
   return describeInvitation(invitation);
@@ -70,7 +60,7 @@ export async function inviteMember(
 
 export async function pageInvitations(context: ServiceContext, actor: Actor, deviceId: string, page: PageRequest) {
   const device = await requireSharer(context, actor, deviceId);
-  const { total, rows } = await listInvitationsOf(context.primary(), device.id, page);
+  const { total, rows } = await members.listInvitationsOf(context.primary(), device.id, page);
   return { list: rows.map(describeInvitation), total, ...page };
 }
 
@@ -81,7 +71,7 @@ export async function withdrawInvitation(
   { id, address }: { id: string; address: string },
 ) {
   const { device } = await requireDevice(context, actor, deviceId, 'share');
-  const deleted = await deleteInvitation(context.primary(), id, { deviceRow: device.id });
+  const deleted = await members.deleteInvitation(context.primary(), id, { deviceRow: device.id });
   if (deleted === undefined) throw noInvitation(id);
   await noteInvitation(context, actor, deviceId, 'invitation_withdrawn', null, { email: deleted.email, address });
   return { invitationId: id };
@@ -90,7 +80,7 @@ export async function withdrawInvitation(
 export async function pageIncoming(context: ServiceContext, userId: number, page: PageRequest) {
   const user = await requireUser(context, userId);
   if (!isEmailVerified(context.config, user)) return { list: [], total: 0, ...page };
-  const { total, rows } = await listInvitationsFor(context.primary(), user, Date.now(), page);
+  const { total, rows } = await members.listInvitationsFor(context.primary(), user, Date.now(), page);
   const list = rows.map(({ invitation, deviceId, inviter }) => {
     const { invitationId, role, createdAt, expiresAt } = describeInvitation(invitation);
     return { invitationId, deviceId, invitedBy: inviter, role, createdAt, expiresAt };
@@ -108,13 +98,13 @@ export async function acceptInvitation(context: ServiceContext, userId: number, 
   await decide(context, deviceId, { kind: 'member_joined', userId, role, invitedBy, ...party, maxMembers });
   const detail = { deviceId, userId, role };
   recordSecurityEvent(context, { userId: invitedBy, kind: 'member_joined', clientAddress: null, detail });
-  await deleteInvitation(db, id, user);
+  await members.deleteInvitation(db, id, user);
   return { deviceId, role };
 }
 
 export async function declineInvitation(context: ServiceContext, userId: number, id: string, address: string) {
   const { user, open } = await findOpenInvitation(context, userId, id);
-  if ((await deleteInvitation(context.primary(), id, user)) === undefined) throw noInvitation(id);
+  if ((await members.deleteInvitation(context.primary(), id, user)) === undefined) throw noInvitation(id);
   const party = { email: user.email, address };
   await noteInvitation(context, inPerson(userId), open.deviceId, 'invitation_declined', null, party);
   return { invitationId: id };
@@ -125,7 +115,7 @@ async function findOpenInvitation(context: ServiceContext, userId: number, id: s
   const user = await requireUser(context, userId);
   const isShown = isEmailVerified(context.config, user);
   const { limits } = context.config;
-  const open = isShown ? await findInvitation(context.primary(), id, user, Date.now(), limits) : undefined;
+  const open = isShown ? await members.findInvitation(context.primary(), id, user, Date.now(), limits) : undefined;
   if (open === undefined) throw noInvitation(id);
   return { user, open };
 }
@@ -153,7 +143,7 @@ export async function unblock(context: ServiceContext, userId: number, senderId:
 
 export async function pageMembers(context: ServiceContext, actor: Actor, deviceId: string, page: PageRequest) {
   const device = await requireSharer(context, actor, deviceId);
-  const { total, rows } = await listMembers(context.primary(), device.id, page);
+  const { total, rows } = await members.listMembers(context.primary(), device.id, page);
   return { list: rows.map((row) => ({ ...row, since: toIso(row.since) })), total, ...page };
 }
 
@@ -182,7 +172,7 @@ export async function removeMember(
   // Of a member who leaves, the owner is not shown the address.
   const detail = { deviceId, userId };
   recordSecurityEvent(context, { userId: device.ownerId, kind: 'member_removed', clientAddress: null, detail });
-  await deleteInvitationsOfUser(context.primary(), device.id, userId);
+  await members.deleteInvitationsOfUser(context.primary(), device.id, userId);
   return { userId };
 }
 
@@ -219,6 +209,6 @@ function noInvitation(id: string): RefusedError {
   return new RefusedError({ kind: 'not_found', what: 'invitation', id });
 }
 
-function describeInvitation({ id, email, role, createdAt, expiresAt }: InvitationRow) {
+function describeInvitation({ id, email, role, createdAt, expiresAt }: members.InvitationRow) {
   return { invitationId: id, email, role, createdAt: toIso(createdAt), expiresAt: toIso(expiresAt) };
 }

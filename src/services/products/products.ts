@@ -2,16 +2,8 @@
 // Somebody else's product is forbidden, one that does not exist is not found.
 import { runInBackground, type ServiceContext } from '../../context.ts';
 import type { Database } from '../../db/client.ts';
-import {
-  deleteProduct,
-  findProduct,
-  insertProduct,
-  listChangedProducts,
-  listProducts,
-  readFigures,
-  updateProduct,
-  type ProductRow,
-} from '../../db/products/products.ts';
+import * as records from '../../db/products/products.ts';
+import type { ProductRow } from '../../db/products/products.ts';
 import { requireRightOfKey, type Actor } from '../../domain/access.ts';
 import type { PageRequest } from '../../domain/pagination.ts';
 import { credentialRefused, limitReached, RefusedError, unwrap } from '../../domain/refusal.ts';
@@ -27,7 +19,7 @@ export async function createProduct(context: ServiceContext, actor: Actor, body:
   const database = context.primary();
   const nowMs = Date.now();
   const product = { ...body, ownerId, createdAt: nowMs, updatedAt: nowMs };
-  const inserted = await insertProduct(database, product, context.config.limits);
+  const inserted = await records.insertProduct(database, product, context.config.limits);
   if (inserted === 'no_owner') throw new RefusedError(credentialRefused('session', 'unknown_account'));
   if (inserted === 'key_taken') throw new RefusedError({ kind: 'name_taken', name: 'product_key' });
   if ('limit' in inserted) throw limitReached(inserted.limit.name, inserted.limit.max);
@@ -41,7 +33,7 @@ export async function pageProducts(
   page: PageRequest,
 ) {
   const filter = { ownerId: actor.userId, productKey: actor.productKey ?? undefined, category };
-  const { total, rows } = await listProducts(context.replica(), filter, page);
+  const { total, rows } = await records.listProducts(context.replica(), filter, page);
   return { list: rows.map(describeProduct), total, ...page };
 }
 
@@ -52,7 +44,7 @@ export async function readProduct(context: ServiceContext, actor: Actor, product
 export async function readProductFigures(context: ServiceContext, actor: Actor, productKey: string) {
   const database = context.primary();
   const { id } = await findOwnProduct(database, actor, productKey, 'readProducts');
-  return readFigures(database, id, Math.floor(Date.now() / dayMs));
+  return records.readFigures(database, id, Math.floor(Date.now() / dayMs));
 }
 
 export async function changeProduct(
@@ -72,7 +64,12 @@ export async function changeProduct(
     await holdToUserRate(context, actor.userId, 'write', costs.productChange - 1);
     unwrap(await callPropagator(context.env, product.id, 'admitChange', 'once', (stub) => stub.admitChange()));
   }
-  const changed = await updateProduct(database, product.id, { ...changes, updatedAt: Date.now() }, isForDevices);
+  const changed = await records.updateProduct(
+    database,
+    product.id,
+    { ...changes, updatedAt: Date.now() },
+    isForDevices,
+  );
   if (changed === undefined) throw new RefusedError({ kind: 'not_found', what: 'product', id: productKey });
   if (isForDevices) runInBackground('propagate product change', propagateProductChange(context, product.id));
   return describeProduct(changed);
@@ -81,7 +78,7 @@ export async function changeProduct(
 export async function removeProduct(context: ServiceContext, actor: Actor, productKey: string) {
   const database = context.primary();
   const product = await findOwnProduct(database, actor, productKey, 'manageProducts');
-  if (await deleteProduct(database, product.id, Date.now())) return { productKey };
+  if (await records.deleteProduct(database, product.id, Date.now())) return { productKey };
   await findOwnProduct(database, actor, productKey, 'manageProducts');
   throw new RefusedError({ kind: 'product_has_devices', productKey });
 }
@@ -92,7 +89,7 @@ export async function findOwnProduct(
   productKey: string,
   action: 'readProducts' | 'manageProducts',
 ): Promise<ProductRow> {
-  const product = isProductKey(productKey) ? await findProduct(database, productKey) : undefined;
+  const product = isProductKey(productKey) ? await records.findProduct(database, productKey) : undefined;
   if (product === undefined) throw new RefusedError({ kind: 'not_found', what: 'product', id: productKey });
   if (product.ownerId !== actor.userId) throw new RefusedError({ kind: 'not_owner', of: 'product', id: productKey });
   requireRightOfKey(actor, action, productKey);
@@ -129,6 +126,6 @@ async function propagateProductChange({ env }: ServiceContext, productId: number
 }
 
 export async function propagateProductChanges(context: ServiceContext): Promise<void> {
-  const productIds = await listChangedProducts(context.primary(), productsPerRun);
+  const productIds = await records.listChangedProducts(context.primary(), productsPerRun);
   await Promise.allSettled(productIds.map((productId) => propagateProductChange(context, productId)));
 }

@@ -11,23 +11,8 @@ import { topicOf } from '../../topics.ts';
 import type { Decision, Handler, Reporter } from '../core/events.ts';
 import { pushMessage } from '../messages/subscriptions.ts';
 import { isActivated } from '../ownership/credentials.ts';
-import {
-  acceptCommand,
-  describeCommand,
-  hasValidGiver,
-  isOpen,
-  isPending,
-  markCancelled,
-  markDelivered,
-  markCheckPending,
-  markGiverValid,
-  markPublished,
-  markReplied,
-  markReturned,
-  markShown,
-  markUnpublished,
-  type Command,
-} from './command-life.ts';
+import * as life from './command-life.ts';
+import type { Command } from './command-life.ts';
 
 export type CommandsSlice = {
   /** Newest first: the newest open commands, and those that the present event names. */
@@ -90,7 +75,7 @@ export function acceptRequest(
   const refusal = refuseCommand(state);
   if (refusal !== undefined) return { state, result: refuse(refusal) };
   const source = 'actor' in input ? sourceOf(input.actor) : { guestLinkId: input.guestLinkId };
-  const command = acceptCommand({ commandId, number, params, ...source }, ttlSeconds, decision.nowMs);
+  const command = life.acceptCommand({ commandId, number, params, ...source }, ttlSeconds, decision.nowMs);
   const deviceOnline = state.presence.connection.isOnline;
   const accepted = { commandId, deviceOnline, expiresAtMs: command.expiresAtMs, publication: 'pending' as const };
   const record = key === undefined ? undefined : { ...accepted, key, digest, createdAtMs: decision.nowMs };
@@ -137,7 +122,7 @@ export function applyPublication(
     next = outcome.ok
       ? applyPublished(next, command, flight.startedAtMs, outcome, decision)
       : changeCommand(next, commandId, (entry) =>
-          markUnpublished(entry, isCertainlyUnpublished(outcome.reason), decision.nowMs),
+          life.markUnpublished(entry, isCertainlyUnpublished(outcome.reason), decision.nowMs),
         );
   }
   decision.effects.push({ kind: 'notify_waiting', commandId });
@@ -152,11 +137,11 @@ export function applyReply(
   { nowMs, effects }: Decision,
 ): DeviceState {
   effects.push({ kind: 'notify_waiting', commandId });
-  return changeCommand(state, commandId, (command) => markReplied(command, code, nowMs));
+  return changeCommand(state, commandId, (command) => life.markReplied(command, code, nowMs));
 }
 
 export function applyDelivery(state: DeviceState, commandId: string, nowMs: number): DeviceState {
-  return changeCommand(state, commandId, (command) => markDelivered(command, nowMs));
+  return changeCommand(state, commandId, (command) => life.markDelivered(command, nowMs));
 }
 
 export function isAwaitingReply(state: DeviceState, commandId: string): boolean {
@@ -172,12 +157,12 @@ export function confirmByReport(
 ): DeviceState {
   const newest = openCommands(state, nowMs).find(({ brokerAcknowledgedAtMs }) => brokerAcknowledgedAtMs !== null);
   if (newest === undefined) return state;
-  return changeCommand(state, newest.commandId, (command) => markShown(command, reported, changed, nowMs));
+  return changeCommand(state, newest.commandId, (command) => life.markShown(command, reported, changed, nowMs));
 }
 
 export function applyReturn(state: DeviceState, decision: Decision): DeviceState {
   const { nowMs } = decision;
-  const returned = changePending(state, nowMs, (command) => markReturned(command, nowMs));
+  const returned = changePending(state, nowMs, (command) => life.markReturned(command, nowMs));
   return publishDue(returned, decision);
 }
 
@@ -190,18 +175,18 @@ export function publishDue(state: DeviceState, decision: Decision): DeviceState 
   const { givenBy, commandId, keyId = null } = due;
   // The device of a disabled owner is disabled: nothing is published to it, and nobody has to ask.
   const isOwner = givenBy?.userId === state.identity.ownerId && !givenBy.withKey;
-  if (givenBy === undefined || isOwner || hasValidGiver(due, decision.nowMs)) {
+  if (givenBy === undefined || isOwner || life.hasValidGiver(due, decision.nowMs)) {
     return publish(state, due, undefined, decision);
   }
   decision.effects.push({ kind: 'check_giver', userId: givenBy.userId, keyId });
-  return changeCommand(state, commandId, (command) => markCheckPending(command, decision.nowMs));
+  return changeCommand(state, commandId, (command) => life.markCheckPending(command, decision.nowMs));
 }
 
 export const applyGiverCheck: Reporter<'giver_checked'> = (state, { userId, keyId, isValid }, decision) => {
   const { nowMs } = decision;
   const marked = changePending(state, nowMs, (command) => {
     if (command.givenBy?.userId !== userId || (command.keyId ?? null) !== keyId) return command;
-    return isValid ? markGiverValid(command, nowMs) : markCancelled(command, 'revoked');
+    return isValid ? life.markGiverValid(command, nowMs) : life.markCancelled(command, 'revoked');
   });
   return publishDue(marked, decision);
 };
@@ -210,7 +195,7 @@ export const applyGiverCheck: Reporter<'giver_checked'> = (state, { userId, keyI
 export function cancelQueued(state: DeviceState, mayControl: readonly number[], nowMs: number): DeviceState {
   return changePending(state, nowMs, (command) => {
     const isAllowed = command.givenBy === undefined || mayControl.includes(command.givenBy.userId);
-    return isAllowed ? command : markCancelled(command, 'revoked');
+    return isAllowed ? command : life.markCancelled(command, 'revoked');
   });
 }
 
@@ -223,14 +208,14 @@ export const cancelCommand: Handler<'cancel_requested'> = (state, { actor, comma
     const problem = `is ${isOnItsWay ? 'published' : view.state} already`;
     return { state, result: refuse({ kind: 'invalid_input', path: 'commandId', problem }) };
   }
-  const cancelled = markCancelled(command, 'requested');
+  const cancelled = life.markCancelled(command, 'requested');
   const next = changeCommand(state, commandId, () => cancelled);
   return { state: next, result: accept(viewCommand(next, cancelled, nowMs, actor)) };
 };
 
 /** `userId`: null for another user, and `guestLinkId` is left out, for an actor without the right `readSharing`. */
 export type CommandView = Omit<Command, 'givenBy'> &
-  ReturnType<typeof describeCommand> & { givenBy: { userId: number | null; withKey: boolean } | null };
+  ReturnType<typeof life.describeCommand> & { givenBy: { userId: number | null; withKey: boolean } | null };
 
 export function viewCommand(state: DeviceState, command: Command, nowMs: number, actor: Actor): CommandView {
   const { givenBy, guestLinkId, ...rest } = command;
@@ -240,7 +225,7 @@ export function viewCommand(state: DeviceState, command: Command, nowMs: number,
     ...rest,
     ...(isWhole && guestLinkId !== undefined && { guestLinkId }),
     givenBy: givenBy === undefined ? null : { userId, withKey: givenBy.withKey },
-    ...describeCommand(command, state.presence.connection.isOnline, nowMs),
+    ...life.describeCommand(command, state.presence.connection.isOnline, nowMs),
   };
 }
 
@@ -257,9 +242,10 @@ function applyPublished(
   const hasReachedNobody = outcome.hasSubscribers === false && subscriptions.length === 0;
   const publication = { startedAtMs, acknowledgedAtMs: outcome.publishedAtMs, hasReachedNobody };
   const { isOnline } = state.presence.connection;
-  let next = changeCommand(state, commandId, (entry) => markPublished(entry, publication, isOnline, nowMs));
+  let next = changeCommand(state, commandId, (entry) => life.markPublished(entry, publication, isOnline, nowMs));
   for (const older of pendingCommands(next, nowMs)) {
-    if (older.number < number) next = changeCommand(next, older.commandId, (entry) => markCancelled(entry, 'replaced'));
+    if (older.number < number)
+      next = changeCommand(next, older.commandId, (entry) => life.markCancelled(entry, 'replaced'));
   }
   const payload = encodeControl(params, commandId, acceptedAtMs);
   pushMessage({ ...state, subscriptions }, topicActions.propertySet, payload, decision);
@@ -295,11 +281,11 @@ function changeCommand(state: DeviceState, commandId: string, change: (command: 
 }
 
 function openCommands({ commands }: DeviceState, nowMs: number): Command[] {
-  return commands.loaded.filter((command) => isOpen(command, nowMs)).slice(0, maxOpen);
+  return commands.loaded.filter((command) => life.isOpen(command, nowMs)).slice(0, maxOpen);
 }
 
 function pendingCommands(state: DeviceState, nowMs: number): Command[] {
-  return openCommands(state, nowMs).filter((command) => isPending(command, nowMs));
+  return openCommands(state, nowMs).filter((command) => life.isPending(command, nowMs));
 }
 
 function changePending(state: DeviceState, nowMs: number, change: (command: Command) => Command): DeviceState {

@@ -7,17 +7,7 @@ import {
   type Position,
   type TopicAction,
 } from '../../../protocol/mqtt.ts';
-import type {
-  ActivationReason,
-  ActivationRefusalReason,
-  DeviceStatusText,
-  FloodReason,
-  GuestLinkChange,
-  LoginRefusalReason,
-  MembershipChange,
-  OwnershipChange,
-  TransitionReason,
-} from '../../../protocol/vocabulary.ts';
+import type * as words from '../../../protocol/vocabulary.ts';
 import { seesSharing, type Actor, type MemberRole } from '../../access.ts';
 import { describeStatus } from '../../device-status.ts';
 import { offsetOf, type Page, type PageRequest } from '../../pagination.ts';
@@ -32,7 +22,7 @@ export type StatusView = {
   deviceName: string;
   online: boolean;
   position: Position | null;
-  status: DeviceStatusText;
+  status: words.DeviceStatusText;
   lastOnlineAt: string | null;
 };
 
@@ -54,16 +44,16 @@ type NotedEvent = { detail: ''; time: string; address?: string | null };
 /** `count` in the hour; `time` and `address` of the last. */
 type CountedEvent = NotedEvent & { count: number };
 export type EventView =
-  | { status: 'online' | 'offline'; reason: TransitionReason; detail: string; time: string; count?: number }
-  | ({ status: 'login_refused'; reason: LoginRefusalReason } & CountedEvent)
-  | ({ status: 'flooded'; reason: FloodReason } & Omit<CountedEvent, 'address'>)
+  | { status: 'online' | 'offline'; reason: words.TransitionReason; detail: string; time: string; count?: number }
+  | ({ status: 'login_refused'; reason: words.LoginRefusalReason } & CountedEvent)
+  | ({ status: 'flooded'; reason: words.FloodReason } & Omit<CountedEvent, 'address'>)
   | ({
       status: 'activated' | 'activation_refused' | 'credentials';
-      reason: ActivationReason | ActivationRefusalReason | 'contested';
+      reason: words.ActivationReason | words.ActivationRefusalReason | 'contested';
     } & CountedEvent)
-  | ({ status: 'ownership'; reason: OwnershipChange } & NotedEvent)
-  | ({ status: 'sharing'; reason: MembershipChange; email: string; role: MemberRole | null } & NotedEvent)
-  | { status: 'guest_link'; reason: GuestLinkChange; detail: string; time: string; address: string | null };
+  | ({ status: 'ownership'; reason: words.OwnershipChange } & NotedEvent)
+  | ({ status: 'sharing'; reason: words.MembershipChange; email: string; role: MemberRole | null } & NotedEvent)
+  | { status: 'guest_link'; reason: words.GuestLinkChange; detail: string; time: string; address: string | null };
 
 export function viewStatus({ identity, presence, properties, credentials }: DeviceState): StatusView {
   const { isOnline, lastOnlineAtMs } = presence.connection;
