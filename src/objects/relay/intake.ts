@@ -35,9 +35,12 @@ export class Intake {
     if (!push.isWritten) await within(answerWithinMs, push.written);
     const deviceIds = new Set(runs.map(({ deviceId }) => deviceId));
     const readers = new Set(runs.flatMap((run) => run.readers ?? []));
+    const { subscribers } = this.#shard;
+    const left = <Id extends string | number>(ids: Set<Id>) =>
+      [...ids].filter((id) => !this.#authentication.isRegistering(id));
     return {
-      nobodyFor: [...deviceIds].filter((deviceId) => !this.#hasSubscribers(deviceId)),
-      noFleetOf: [...readers].filter((userId) => !this.#hasFleetOf(userId)),
+      nobodyFor: left(deviceIds).filter((deviceId) => subscribers.ofDevice(deviceId).length === 0),
+      noFleetOf: left(readers).filter((userId) => !subscribers.hasFleetOf(userId)),
     };
   }
 
@@ -63,13 +66,5 @@ export class Intake {
       if (who?.kind !== 'device' || generations.includes(who.generation)) continue;
       this.#shard.end(socket, 1008, 'credentials_rotated');
     }
-  }
-
-  #hasSubscribers(deviceId: string): boolean {
-    return this.#authentication.isRegistering(deviceId) || this.#shard.subscribers.ofDevice(deviceId).length > 0;
-  }
-
-  #hasFleetOf(userId: number): boolean {
-    return this.#authentication.isRegistering(userId) || this.#shard.subscribers.hasFleetOf(userId);
   }
 }

@@ -2,7 +2,7 @@
 // each message by itself, so that a bad message or device never holds up another. Must not touch D1.
 import type { InboundMessage, RejectionReason } from '../../domain/device/messages/inbox.ts';
 import { pushToRelays, runsOf, type BridgeMessage, type RelayDelivery } from '../../objects/calls/push-to-relays.ts';
-import { callDevice } from '../../objects/calls/stubs.ts';
+import { callDevice, resultOr } from '../../objects/calls/stubs.ts';
 import { objectAnswerMs, within } from '../../objects/calls/within.ts';
 import { RefusedError, type ObjectFailure } from '../../domain/refusal.ts';
 import { messagingName, parseTopic, type DeviceIdentity } from '../../domain/topics.ts';
@@ -156,13 +156,8 @@ async function reportDropped(env: Env, { topic, count }: { topic: string; count:
 
 /** False if the device cannot be called, which the call has logged. */
 function isServed(call: Promise<unknown>): Promise<boolean> {
-  return call.then(
-    () => true,
-    (error: unknown) => {
-      if (error instanceof RefusedError) return false;
-      throw error;
-    },
-  );
+  const served = call.then(() => true);
+  return resultOr(false, served);
 }
 
 function retryLate({ device: { deviceId }, entries }: Group): Taken {
