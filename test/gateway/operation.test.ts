@@ -50,8 +50,17 @@ async function openClient({ port }: { port: number }, isConnectSent = false): Pr
   return client;
 }
 
-function answerAll(): void {
-  worker.onOpen = ({ socket }) => socket.once('message', () => socket.send(Buffer.from('answer')));
+/** Sends CONNECT and waits for what `answerAll` lets the Worker answer. */
+async function untilAnswered(client: TcpClient): Promise<TcpClient> {
+  client.socket.write(connectBytes);
+  await client.until('the answer', () => client.receivedBytes > 0);
+  return client;
+}
+
+const openAnswered = async (gate: { port: number }): Promise<TcpClient> => untilAnswered(await openClient(gate));
+
+function answerAll(server = worker): void {
+  server.onOpen = ({ socket }) => socket.once('message', () => socket.send(Buffer.from('answer')));
 }
 
 describe('configuration', () => {
@@ -136,17 +145,13 @@ describe('limits', () => {
     expect((await full.ask('/metrics')).text).toContain('gateway_connections_refused_total{limit="connections"} 1');
     first.socket.end();
     await eventually('room', async () => (await full.metric('gateway_connections')) === 1);
-    const next = await openClient(full, true);
-    await next.until('the answer', () => next.receivedBytes > 0);
+    await openAnswered(full);
   });
 
   test('MAX_CONNECTIONS_PER_ADDRESS: no address has more, though the Worker answered the others', async () => {
     answerAll();
     const guarded = await startGateway({ MAX_CONNECTIONS_PER_ADDRESS: '2' });
-    for (let index = 0; index < 2; index += 1) {
-      const client = await openClient(guarded, true);
-      await client.until('the answer', () => client.receivedBytes > 0);
-    }
+    for (let index = 0; index < 2; index += 1) await openAnswered(guarded);
     await (await openClient(guarded, true)).untilClosed();
     expect((await guarded.ask('/metrics')).text).toContain('{limit="connections_per_address"} 1');
   });
@@ -154,10 +159,7 @@ describe('limits', () => {
   test('MAX_UNAUTHENTICATED_PER_ADDRESS: mute connections count, those that the Worker has answered do not', async () => {
     const guarded = await startGateway({ MAX_UNAUTHENTICATED_PER_ADDRESS: '2' });
     answerAll();
-    for (let index = 0; index < 5; index += 1) {
-      const client = await openClient(guarded, true);
-      await client.until('the answer', () => client.receivedBytes > 0);
-    }
+    for (let index = 0; index < 5; index += 1) await openAnswered(guarded);
     const mute = [await openClient(guarded), await openClient(guarded)];
     await eventually('both', async () => (await guarded.metric('gateway_connections_unauthenticated')) === 2);
     await (await openClient(guarded, true)).untilClosed();
@@ -172,8 +174,7 @@ describe('limits', () => {
     const [oldest, second] = [await openClient(guarded), await openClient(guarded)];
     await eventually('both', async () => (await guarded.metric('gateway_connections_unauthenticated')) === 2);
     answerAll();
-    const device = await openClient(guarded, true);
-    await device.until('the answer', () => device.receivedBytes > 0);
+    await openAnswered(guarded);
     await oldest.untilClosed();
     expect(second.isClosed).toBe(false);
     expect((await guarded.ask('/metrics')).text).toContain('gateway_connections_closed_total{by="displaced"} 1');
@@ -213,8 +214,7 @@ describe('the Worker', () => {
     expect((await guarded.ask('/healthz')).status).toBe(200);
     worker.refuseWith = undefined;
     answerAll();
-    const client = await openClient(guarded, true);
-    await client.until('the answer', () => client.receivedBytes > 0);
+    await openAnswered(guarded);
     expect((await guarded.ask('/readyz')).status).toBe(200);
   });
 
@@ -225,9 +225,8 @@ describe('the Worker', () => {
     await gateway.untilLogged('the Worker cannot be reached');
     expect((await gateway.ask('/readyz')).status).toBe(503);
     const back = await SocketServer.start(port);
-    back.onOpen = ({ socket }) => socket.once('message', () => socket.send(Buffer.from('answer')));
-    const client = await openClient(gateway, true);
-    await client.until('the answer', () => client.receivedBytes > 0);
+    answerAll(back);
+    const client = await openAnswered(gateway);
     await back.stop();
     await client.untilClosed();
   });
@@ -287,22 +286,16 @@ describe('TLS', () => {
   test('new files are used for new connections, open ones stay, and files that do not fit change nothing', async () => {
     answerAll();
     const guarded = await startWithTls();
-    const before = await openTls(certificates);
-    before.socket.write(connectBytes);
-    await before.until('the answer', () => before.receivedBytes > 0);
+    const before = await untilAnswered(await openTls(certificates));
 
     const renewed = makeCertificates(servername);
     writeFileSync(files.TLS_CERT_FILE, readFileSync(renewed.serverCert));
     await guarded.untilLogged('the certificate files cannot be used, the certificate before them stays in use');
-    const between = await openTls(certificates);
-    between.socket.write(connectBytes);
-    await between.until('the answer', () => between.receivedBytes > 0);
+    await untilAnswered(await openTls(certificates));
 
     install(renewed);
     await guarded.untilLogged('new certificate in use');
-    const after = await openTls(renewed);
-    after.socket.write(connectBytes);
-    await after.until('the answer', () => after.receivedBytes > 0);
+    await untilAnswered(await openTls(renewed));
     expect(before.isClosed).toBe(false);
     expect((await openTls(certificates)).isClosed).toBe(true);
     expect(await guarded.metric('gateway_certificate_expires_seconds')).toBeGreaterThan(3_600);
@@ -326,10 +319,7 @@ describe('SIGTERM', () => {
   test('no connection is taken, each open one is ended at the Worker with what was sent, and the process ends', async () => {
     answerAll();
     const leaving = await startGateway({ DRAIN_SECONDS: '1' });
-    for (let index = 0; index < 20; index += 1) {
-      const client = await openClient(leaving, true);
-      await client.until('the answer', () => client.receivedBytes > 0);
-    }
+    for (let index = 0; index < 20; index += 1) await openAnswered(leaving);
     for (const { socket } of clients) socket.write('last');
     await eventually('all sent', () =>
       worker.sides.every(({ receivedBytes }) => receivedBytes === connectBytes.length + 4),
