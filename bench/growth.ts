@@ -1,20 +1,17 @@
-// B5: what pages and lookups cost where the database has a million devices, against the same where it has a thousand. Each
-// size has a workerd and a D1 of its own; they take turns.
-import { workerVars, type WorkerRig, type WorkerRigOptions } from '../rig/worker/worker-rig.ts';
+// B5: what pages and lookups cost if the database has a million devices, against the same with a thousand. Each size has a
+// workerd and a D1 of its own; they take turns.
+import { workerVars, WorkerRig } from '../rig/worker/worker-rig.ts';
 import { formatCursor } from '../src/domain/pagination.ts';
 import { loadHttp, type HttpRequest } from './parts/http-load.ts';
-import type { BenchResult, Target } from './parts/results.ts';
-import { ratiosOf, takeTurns, type BenchOptions, type Say } from './parts/rounds.ts';
+import type { BenchResult } from './parts/results.ts';
+import { compareSides, measuresOf, ratiosOf, type Benchmark, type BenchOptions } from './parts/rounds.ts';
 import { readSeeded, seedDevices } from './parts/seeded-database.ts';
 
-const smallest = 1_000;
-const between = [10_000, 100_000];
+const smallSize = 1_000;
 const connections = 4;
 const pageSize = 20;
 const fullCount = 400;
 const quickCount = 40;
-const warmUpRounds = 1;
-const target: Target = { atMost: 2 };
 
 type Path = { name: string; requests: (rig: WorkerRig, size: number) => HttpRequest[] };
 
@@ -43,22 +40,12 @@ const paths: Path[] = [
   },
 ];
 
-export const growthVariants: readonly string[] = paths.map(({ name }) => name);
+export const growth: Benchmark = { name: 'B5', variants: paths.map(({ name }) => name), measure };
 
-export const growthSizes = (scale: number): number[] => [smallest, ...between.filter((size) => size < scale), scale];
-
-export function growthRig(size: number, say: Say): WorkerRigOptions {
-  say(`B5 a database for ${describe(size)}`);
-  // Without the scheduled job, which would find that the devices have no objects and are not online.
-  return { vars: { LOG_INFO_SHARE: '0.1', LIMITS: workerVars.LIMITS, SCHEDULE_SECONDS: '86400' } };
-}
-
-export async function measureGrowth(rigs: readonly WorkerRig[], options: BenchOptions): Promise<BenchResult> {
-  const { rounds, isQuick, variant, scale, say } = options;
-  const sizes = growthSizes(scale);
+async function measure(options: BenchOptions): Promise<BenchResult> {
+  const { isQuick, variant, scale, say, keep } = options;
   const result: BenchResult = {
-    name: 'B5',
-    title: `time of a request at ${describe(scale)}, against ${describe(smallest)}`,
+    title: `time of a request at ${scale} devices, against ${smallSize}`,
     settings: [
       `one owner has all devices; ${connections} connections, the next request when an answer is complete`,
       'devices are written into D1 past the service, whose triggers count them; lists have 20 devices',
@@ -66,51 +53,38 @@ export async function measureGrowth(rigs: readonly WorkerRig[], options: BenchOp
     measures: [],
     failures: [],
   };
-  const rigOf = new Map<string, WorkerRig>();
-  for (const [index, size] of sizes.entries()) {
-    const rig = rigs[index];
-    if (rig === undefined) throw new Error('B5 needs a Worker for each size');
-    say(`B5 filling a database with ${describe(size)}`);
+  const startWith = async (size: number): Promise<WorkerRig> => {
+    say(`B5 filling a database with ${size} devices`);
+    // Without the scheduled job, which would find that the devices have no objects and are not online.
+    const vars = { LOG_INFO_SHARE: '0.1', LIMITS: workerVars.LIMITS, SCHEDULE_SECONDS: '86400' };
+    const rig = await keep(WorkerRig.start({ vars }));
     await seedDevices(rig, size);
-    rigOf.set(String(size), rig);
-  }
-  const sides = sizes.map(String);
+    return rig;
+  };
+  const sides = {
+    small: { size: smallSize, rig: await startWith(smallSize) },
+    large: { size: scale, rig: await startWith(scale) },
+  };
   for (const { name, requests } of paths) {
     if (variant !== null && name !== variant) continue;
-    const times: Record<string, number[]> = Object.fromEntries(sides.map((side) => [side, []]));
-    const run = async (side: string): Promise<number> => {
-      const rig = rigOf.get(side);
-      if (rig === undefined) throw new Error(`no Worker for ${side}`);
-      const { token } = rig.owner;
-      const signedIn = requests(rig, Number(side)).map((request) => ({ ...request, token }));
+    const run = async (side: keyof typeof sides): Promise<number> => {
+      const { size, rig } = sides[side];
+      const signedIn = requests(rig, size).map((request) => ({ ...request, token: rig.owner.token }));
       const count = isQuick ? quickCount : fullCount;
       const { perSecond, problems } = await loadHttp(rig.port, connections, signedIn, count);
-      for (const problem of problems) result.failures.push(`${name}, ${side} devices: ${problem}`);
+      result.failures.push(...problems.map((problem) => `${name}, ${size} devices: ${problem}`));
       return 1000 / perSecond;
     };
-    for (let round = 0; round < (isQuick ? 0 : warmUpRounds); round += 1) for (const side of sides) await run(side);
-    for (let round = 0; round < rounds; round += 1) {
-      await takeTurns(sides, round, async (side) => {
-        times[side]?.push(await run(side));
-      });
-      const shown = sides.map((side) => `${side}: ${times[side]?.at(-1)?.toFixed(2) ?? ''} ms`);
-      say(`B5 ${name}, round ${round + 1}: ${shown.join(', ')}`);
-    }
-    const small = times[String(smallest)] ?? [];
-    const large = times[String(scale)] ?? [];
-    const judged = isQuick ? {} : { target };
-    result.measures.push({ name, unit: 'x the time', perRound: ratiosOf(large, small), ...judged });
-    for (const side of sides) {
-      result.measures.push({ name: `  ${describe(Number(side))}`, unit: 'ms/request', perRound: times[side] ?? [] });
-    }
+    const times = await compareSides(`B5 ${name}`, ['small', 'large'], options, run, (ms) => `${ms.toFixed(2)} ms`);
+    const perRound = ratiosOf(times.large, times.small);
+    result.measures.push(
+      { name, unit: 'x the time', perRound, target: { atMost: 2 } },
+      ...measuresOf(times, 'ms/request'),
+    );
   }
   return result;
 }
 
 function page(query: string, expected: string): HttpRequest {
   return { path: `/api/v1/devices?size=${pageSize}&${query}`, expected };
-}
-
-function describe(devices: number): string {
-  return `${devices.toLocaleString('en').replaceAll(',', ' ')} devices`;
 }

@@ -4,15 +4,15 @@ import { connect, type Socket } from 'node:net';
 import { parentPort, workerData } from 'node:worker_threads';
 import { runDetached } from '../../node-service/detached.ts';
 
-export type Hello = { text: string } | { bytes: Uint8Array };
+type Hello = { text: string } | { bytes: Uint8Array };
 export type Subscribers = {
   port: number;
   path: string;
   subProtocol: string | null;
-  count: number;
   /** Each is sent when the hello before it is answered. */
   hellos: Hello[];
 };
+export type ThreadData = Subscribers & { count: number };
 /** To the thread: the payloads of the frames that each socket has to get. Back: when the last one had come, and problems. */
 export type Round = { expected: Uint8Array[] };
 export type RoundOutcome = { completeAtMs: number | null; problems: string[] };
@@ -22,7 +22,7 @@ const lostAfterQuietMs = 60_000;
 const openAtOnce = 50;
 const pingPrefix = Buffer.from('{"action":"ping"');
 
-const { port, path, subProtocol, count, hellos } = workerData as Subscribers;
+const { port, path, subProtocol, count, hellos } = workerData as ThreadData;
 let expected: Uint8Array[] = [];
 const progress: { complete: number; lastAtMs: number; completeAtMs: number | null } = {
   complete: 0,

@@ -3,8 +3,8 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 
-export type HttpRequest = { path: string; token?: string | undefined; expected: string };
-export type LoadOutcome = { perSecond: number; timesMs: number[]; problems: string[] };
+type Request = { path: string; token?: string; body?: object };
+export type HttpRequest = Request & { expected: string };
 
 const headEnd = '\r\n\r\n';
 const lastChunk = '0\r\n\r\n';
@@ -16,10 +16,9 @@ export async function loadHttp(
   connections: number,
   requests: readonly HttpRequest[],
   count: number,
-): Promise<LoadOutcome> {
-  const ready = requests.map((request) => ({ bytes: encode(port, request), expected: request.expected }));
-  const sockets = await Promise.all(Array.from({ length: connections }, () => open(port)));
-  const timesMs: number[] = [];
+): Promise<{ perSecond: number; problems: string[] }> {
+  const ready = requests.map((request) => ({ bytes: encodeRequest(request), expected: request.expected }));
+  const sockets = await Promise.all(Array.from({ length: connections }, () => openConnection(port)));
   const problems = new Set<string>();
   let next = 0;
   const askInTurn = async (opened: Socket): Promise<void> => {
@@ -28,14 +27,12 @@ export async function loadHttp(
       const request = next < count ? ready[next % ready.length] : undefined;
       if (request === undefined) return;
       next += 1;
-      const sentAtMs = performance.now();
       // workerd may close a connection that has rested on a busy machine; a read can be asked again.
       const answer = await ask(socket, request.bytes).catch(async (error: unknown) => {
         if ((error as NodeJS.ErrnoException).code !== 'ECONNRESET') throw error;
-        sockets.push((socket = await open(port)));
+        sockets.push((socket = await openConnection(port)));
         return ask(socket, request.bytes);
       });
-      timesMs.push(performance.now() - sentAtMs);
       if (!answer.startsWith('HTTP/1.1 200')) problems.add(`answered ${answer.slice(0, 400)}`);
       else if (!answer.includes(request.expected))
         problems.add(`an answer lacks ${request.expected}: ${answer.slice(-300)}`);
@@ -45,25 +42,30 @@ export async function loadHttp(
     const startedAtMs = performance.now();
     await Promise.all(sockets.map(askInTurn));
     const perSecond = (count * 1000) / (performance.now() - startedAtMs);
-    return { perSecond, timesMs, problems: [...problems].slice(0, 3) };
+    return { perSecond, problems: [...problems].slice(0, 3) };
   } finally {
     for (const socket of sockets) socket.destroy();
   }
 }
 
-async function open(port: number): Promise<Socket> {
+export async function openConnection(port: number): Promise<Socket> {
   const socket = connect({ port, host: '127.0.0.1', noDelay: true });
   await once(socket, 'connect');
   return socket;
 }
 
-function encode(port: number, { path, token }: HttpRequest): Buffer {
+/** GET, or POST with a body. */
+export function encodeRequest({ path, token, body }: Request): Buffer {
   const authorization = token === undefined ? '' : `Authorization: Bearer ${token}\r\n`;
-  return Buffer.from(`GET ${path} HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\n${authorization}\r\n`);
+  const head = `HTTP/1.1\r\nHost: 127.0.0.1\r\n${authorization}`;
+  if (body === undefined) return Buffer.from(`GET ${path} ${head}\r\n`);
+  const json = JSON.stringify(body);
+  const length = Buffer.byteLength(json);
+  return Buffer.from(`POST ${path} ${head}Content-Type: application/json\r\nContent-Length: ${length}\r\n\r\n${json}`);
 }
 
 /** Resolves with the whole answer as text. */
-function ask(socket: Socket, request: Buffer): Promise<string> {
+export function ask(socket: Socket, request: Buffer): Promise<string> {
   const { promise, resolve, reject } = Promise.withResolvers<string>();
   let text = '';
   const take = (chunk: Buffer): void => {

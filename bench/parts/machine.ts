@@ -1,40 +1,23 @@
 // The machine and the versions of a run, printed with its figures. Complete on Linux alone.
-import { execFileSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { cpus, loadavg, platform, release, totalmem } from 'node:os';
 import { mosquittoVersion } from '../../rig/brokers/mosquitto.ts';
 
-export type Machine = {
-  date: string;
-  cpu: string;
-  cores: number;
-  memoryGiB: number;
-  system: string;
-  versions: Record<string, string>;
-  commit: string;
-  loadAverageBefore: number[];
-};
-
-export function describeMachine(): Machine {
-  return {
-    date: new Date().toISOString(),
-    cpu: cpus()[0]?.model.trim() ?? 'unknown',
-    cores: cpus().length,
-    memoryGiB: Math.round(totalmem() / 2 ** 30),
-    system: `${platform()} ${release()}`,
-    versions: {
-      node: process.version,
-      mosquitto: mosquittoVersion(),
-      ...Object.fromEntries(['workerd', 'miniflare', 'mqtt', 'ws'].map((name) => [name, versionOf(name)])),
-    },
-    commit: readCommit(),
-    loadAverageBefore: readLoadAverage(),
-  };
+export function describeMachine(): string {
+  const [cpu, gibibytes] = [cpus()[0]?.model.trim() ?? 'unknown', Math.round(totalmem() / 2 ** 30)];
+  const packages = ['workerd', 'miniflare', 'mqtt', 'ws'].map((name) => `${name} ${versionOf(name)}`);
+  return [
+    `${new Date().toISOString()}  ${cpus().length} x ${cpu}, ${gibibytes} GiB, ${platform()} ${release()}; ${describeLoad()}`,
+    `commit ${readCommit()}; node ${process.version}, mosquitto ${mosquittoVersion()}, ${packages.join(', ')}`,
+  ].join('\n');
 }
 
 /** The averages of the last 1, 5 and 15 minutes: they show other load on the machine. */
-export function readLoadAverage(): number[] {
-  return loadavg().map((load) => Math.round(load * 100) / 100);
+export function describeLoad(): string {
+  return `load average ${loadavg()
+    .map((load) => load.toFixed(2))
+    .join(' ')}`;
 }
 
 function versionOf(packageName: string): string {
@@ -43,12 +26,7 @@ function versionOf(packageName: string): string {
 }
 
 function readCommit(): string {
-  const git = (...given: string[]): string =>
-    execFileSync('git', given, { cwd: import.meta.dirname, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
-  try {
-    const changed = git('status', '--porcelain', '--', '../../src', '../../broker-bridge/src').trim();
-    return `${git('rev-parse', '--short', 'HEAD').trim()}${changed === '' ? '' : ' with changes'}`;
-  } catch (error) {
-    return `unknown (${error instanceof Error ? (error.message.split('\n')[0] ?? '') : String(error)})`;
-  }
+  const options = { cwd: import.meta.dirname, encoding: 'utf8' } as const;
+  const { status, stdout } = spawnSync('git', ['describe', '--always', '--dirty', '--exclude', '*'], options);
+  return status === 0 ? stdout.trim() : 'unknown';
 }

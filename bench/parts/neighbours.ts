@@ -1,15 +1,9 @@
 // Bundles the Workers of neighbours/, which run beside the service in the same workerd. Plain esbuild, no wrangler.
-import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { buildSync } from 'esbuild';
 import { findFreePort } from '../../rig/ports.ts';
 import { makeTempDir } from '../../rig/temp-dirs.ts';
 import type { Neighbour } from '../../rig/worker/worker-process.ts';
-
-/** Why the comparison with partyserver is left out, or null if it is installed. */
-export const partyMissing = existsSync(new URL('../../node_modules/partyserver', import.meta.url))
-  ? null
-  : 'partyserver is not installed (npm ci with dev dependencies)';
 
 export async function makeNeighbour(
   name: 'bare' | 'party',

@@ -12,16 +12,12 @@ import type { Line, Load, PublisherData } from './publishers.ts';
  */
 const maxUnderWay = 10_000;
 const lookAgainMs = 1;
-const openedAtOnce = 20;
-const noLoad: Load = { bytes: new Uint8Array(), ends: new Uint32Array(), answerBytes: 1 };
+const pubackBytes = 4;
+
+type OpenLine = Line & { socket: Duplex };
 
 const { lines, arrived } = workerData as PublisherData;
-const sockets: Duplex[] = [];
-// A thousand at once are not what is measured, and one after the other takes longer than what is.
-for (let at = 0; at < lines.length; at += openedAtOnce) {
-  sockets.push(...(await Promise.all(lines.slice(at, at + openedAtOnce).map(openLine))));
-}
-
+const opened = await Promise.all(lines.map(async (line) => ({ ...line, socket: await openLine(line) })));
 let sentInAll = 0;
 
 if (parentPort === null) throw new Error('publisher-thread.ts runs as a thread of publishers.ts');
@@ -29,7 +25,7 @@ const messages = on(parentPort, 'message') as AsyncIterable<[Load[]]>;
 parentPort.postMessage('connected');
 for await (const [loads] of messages) {
   sentInAll = 0;
-  await Promise.all(lines.map((line, index) => send(sockets[index], line, loads[index] ?? noLoad)));
+  await Promise.all(loads.map((load, index) => send(opened[index], load)));
   parentPort.postMessage('acknowledged');
 }
 
@@ -52,23 +48,20 @@ function dial(url: string): Duplex {
   socket.on('upgrade', (response) => response.socket.setNoDelay(true));
   const stream = createWebSocketStream(socket);
   socket.once('close', (code, reason) => stream.destroy(new Error(`closed with ${code} ${reason.toString()}`)));
-  // Whoever sends on it sees it in its end.
+  // `send` notices the close that follows.
   stream.on('error', () => undefined);
   return stream;
 }
 
-function send(
-  socket: Duplex | undefined,
-  { url, packetsAWrite, maxUnacknowledged }: Line,
-  { bytes, ends, answerBytes }: Load,
-): Promise<void> {
-  if (socket === undefined) throw new Error('a line without a socket');
+function send(line: OpenLine | undefined, { bytes, ends }: Load): Promise<void> {
+  if (line === undefined) throw new Error('a load without a line');
+  const { socket, url, packetsAWrite, maxUnacknowledged } = line;
   return new Promise((resolve, reject) => {
     let sent = 0;
     let acknowledgedBytes = 0;
     let isWaiting = false;
     const sendMore = (): void => {
-      while (sent < ends.length && sent - acknowledgedBytes / answerBytes < maxUnacknowledged) {
+      while (sent < ends.length && sent - acknowledgedBytes / pubackBytes < maxUnacknowledged) {
         if (sentInAll - Atomics.load(arrived, 0) >= maxUnderWay) {
           lookAgain();
           return;
@@ -90,7 +83,7 @@ function send(
     const count = (chunk: Buffer): void => {
       acknowledgedBytes += chunk.length;
       sendMore();
-      if (acknowledgedBytes < ends.length * answerBytes) return;
+      if (acknowledgedBytes < ends.length * pubackBytes) return;
       socket.off('data', count);
       socket.off('close', fail);
       resolve();

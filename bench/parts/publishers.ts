@@ -1,13 +1,10 @@
 // The devices' side of an uplink benchmark: a thread sends packets that were made before the clock starts. It has a few connections
 // to a broker, or one for each device. Acknowledgements and arrivals set its rate. Must not be what limits a figure.
 import { once } from 'node:events';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { generate } from 'mqtt-packet';
 import type { Activation } from '../../rig/clients/accounts.ts';
-import type { Report } from './reports.ts';
-
-const pubackBytes = 4;
+import { Arrivals, type Report } from './reports.ts';
 
 /** One connection to a broker, the direct connection or a gateway. */
 export type Line = {
@@ -25,18 +22,13 @@ export type Line = {
 export type PublisherData = { lines: Line[]; arrived: Int32Array<SharedArrayBuffer> };
 
 /** One connection's packets, one after the other, and where each ends. */
-export type Load = {
-  bytes: Uint8Array<ArrayBuffer>;
-  ends: Uint32Array<ArrayBuffer>;
-  /** The size of the answer to each packet. */
-  answerBytes: number;
-};
+export type Load = { bytes: Uint8Array<ArrayBuffer>; ends: Uint32Array<ArrayBuffer> };
 
 export class Publishers {
   readonly #thread: Worker;
   readonly #arrived: PublisherData['arrived'];
-
   readonly #lines: number;
+  #arrivals = new Arrivals(0);
 
   private constructor(thread: Worker, arrived: PublisherData['arrived'], lines: number) {
     this.#thread = thread;
@@ -52,55 +44,28 @@ export class Publishers {
     return new Publishers(thread, arrived, lines.length);
   }
 
-  /** Made ready beforehand; a device always has the same connection, so its reports keep their order. */
-  prepare(reports: readonly Report[]): Load[] {
-    const byLine = Map.groupBy(reports, ({ deviceIndex }) => deviceIndex % this.#lines);
-    return Array.from({ length: this.#lines }, (_, line) => encode(byLine.get(line) ?? []));
-  }
-
-  /** Resolves when the broker has acknowledged everything. */
-  async publish(loads: Load[]): Promise<void> {
-    Atomics.store(this.#arrived, 0, 0);
-    await this.#hand(loads);
-  }
-
-  async #hand(loads: Load[]): Promise<void> {
-    this.#thread.postMessage(
-      loads,
-      loads.flatMap(({ bytes, ends }) => [bytes.buffer, ends.buffer]),
-    );
-    await once(this.#thread, 'message');
-  }
-
-  /** Resolves when the last one was handed over; some hundred reports a second at most. */
-  async publishPaced(reports: readonly Report[], { perSecond, everyMs }: { perSecond: number; everyMs: number }) {
-    const startedAtMs = performance.now();
-    for (let sent = 0; sent < reports.length;) {
-      const due = Math.min(reports.length, Math.ceil(((performance.now() - startedAtMs) * perSecond) / 1000));
-      if (due > sent) await this.publish(this.prepare(reports.slice(sent, due)));
-      sent = due;
-      await sleep(everyMs);
-    }
-  }
-
-  /** Sends that many PINGREQ on each line, each when the one before is answered. */
-  async ping(countEach: number): Promise<void> {
-    const load = (): Load => ({
-      bytes: new Uint8Array(countEach * 2).map((_, at) => (at % 2 === 0 ? 0xc0 : 0)),
-      ends: Uint32Array.from({ length: countEach }, (_, index) => (index + 1) * 2),
-      answerBytes: 2,
-    });
-    await this.#hand(Array.from({ length: this.#lines }, load));
-  }
-
-  /** One more has come out at the other end. */
-  noteArrival(): void {
+  /** A report has come out at the other end; `text` as `textOf` joins it. */
+  readonly noteArrival = (text: string): void => {
+    this.#arrivals.add(text);
     Atomics.add(this.#arrived, 0, 1);
-  }
+  };
 
-  /** Sends the rest without waiting for arrivals: no more will come. */
-  releaseAll(): void {
+  /** Sends the reports and waits for their arrival. A device always has the same connection, so its reports keep their order. */
+  async send(reports: readonly Report[]): Promise<{ perSecond: number; problems: string[] }> {
+    const byLine = Map.groupBy(reports, ({ deviceIndex }) => deviceIndex % this.#lines);
+    const loads = Array.from({ length: this.#lines }, (_, line) => encode(byLine.get(line) ?? []));
+    const buffers = loads.flatMap(({ bytes, ends }) => [bytes.buffer, ends.buffer]);
+    this.#arrivals = new Arrivals(reports.length);
+    Atomics.store(this.#arrived, 0, 0);
+    const startedAtMs = performance.now();
+    this.#thread.postMessage(loads, buffers);
+    const acknowledged = once(this.#thread, 'message');
+    const arrivedAtMs = await this.#arrivals.untilComplete();
+    // The thread sends the rest without waiting: no more will arrive.
     Atomics.store(this.#arrived, 0, 2 ** 31 - 1);
+    await acknowledged;
+    const perSecond = arrivedAtMs === null ? 0 : (reports.length * 1000) / (arrivedAtMs - startedAtMs);
+    return { perSecond, problems: this.#arrivals.check(reports) };
   }
 
   async stop(): Promise<void> {
@@ -159,5 +124,5 @@ function encode(reports: Report[]): Load {
   });
   const bytes = new Uint8Array(Buffer.concat(packets));
   let end = 0;
-  return { bytes, ends: Uint32Array.from(packets, (packet) => (end += packet.length)), answerBytes: pubackBytes };
+  return { bytes, ends: Uint32Array.from(packets, (packet) => (end += packet.length)) };
 }

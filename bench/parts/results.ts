@@ -1,12 +1,11 @@
 // What a benchmark found, and how it is shown. Judges against targets; measures nothing.
 import { median } from './statistics.ts';
 
-export type Target = { atLeast: number } | { atMost: number };
+type Target = { atLeast: number } | { atMost: number };
 
 export type Measure = { name: string; unit: string; perRound: number[]; target?: Target };
 
 export type BenchResult = {
-  name: string;
   title: string;
   /** How the figures were measured, for later readers. */
   settings: string[];
@@ -15,27 +14,25 @@ export type BenchResult = {
   failures: string[];
 };
 
-export type Judged = Measure & { median: number; min: number; max: number; isMet: boolean | null };
-
-export function judge(measure: Measure): Judged {
-  const { perRound, target } = measure;
-  const middle = median(perRound);
-  const isMet = target === undefined ? null : 'atLeast' in target ? middle >= target.atLeast : middle <= target.atMost;
-  return { ...measure, median: middle, min: Math.min(...perRound), max: Math.max(...perRound), isMet };
-}
-
-export function printResult({ name, title, settings, measures, failures }: BenchResult): void {
-  console.log(`\n${name}  ${title}`);
-  for (const setting of settings) console.log(`    ${setting}`);
-  const rows = measures.map((measure) => {
-    const { median: middle, min, max, target, isMet } = judge(measure);
-    const wanted = target === undefined ? '' : 'atLeast' in target ? `>= ${target.atLeast}` : `<= ${target.atMost}`;
-    const verdict = isMet === null ? '' : isMet ? 'met' : 'MISSED';
-    const range = `${format(min)} - ${format(max)}`;
-    return [measure.name, format(middle), measure.unit, range, wanted, verdict];
+export function printResult(name: string, result: BenchResult, { isQuick }: { isQuick: boolean }): void {
+  console.log(`\n${name}  ${result.title}`);
+  for (const setting of result.settings) console.log(`    ${setting}`);
+  const rows = result.measures.map(({ name: measure, unit, perRound, target }) => {
+    const middle = median(perRound);
+    const range = `${format(Math.min(...perRound))} - ${format(Math.max(...perRound))}`;
+    const verdict = target === undefined || isQuick ? [] : judge(middle, target);
+    return [measure, format(middle), unit, range, ...verdict];
   });
   printTable([['', 'median', '', 'min - max', 'target', ''], ...rows]);
-  for (const failure of failures) console.log(`  FAILED  ${failure}`);
+  for (const failure of result.failures) console.log(`  FAILED  ${failure}`);
+}
+
+function judge(middle: number, target: Target): string[] {
+  const [wanted, isMet] =
+    'atLeast' in target
+      ? [`>= ${target.atLeast}`, middle >= target.atLeast]
+      : [`<= ${target.atMost}`, middle <= target.atMost];
+  return [wanted, isMet ? 'met' : 'MISSED'];
 }
 
 function printTable(rows: string[][]): void {

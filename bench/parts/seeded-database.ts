@@ -16,7 +16,10 @@ const scramble = 2_654_435_761;
 
 /** The rig's owner has `count` devices of its product then; every third is inactive, online or offline. */
 export async function seedDevices(rig: WorkerRig, count: number): Promise<void> {
-  await rig.stopWorker();
+  await rig.restartWorker('leave', () => fill(rig, count));
+}
+
+function fill(rig: WorkerRig, count: number): void {
   using database = new DatabaseSync(databaseFile(rig));
   const digits = Array.from(
     { length: 8 },
@@ -36,7 +39,6 @@ export async function seedDevices(rig: WorkerRig, count: number): Promise<void> 
     )
     .run(count, nowMs, count, nowMs, count, rig.productKey);
   database.exec('COMMIT');
-  await rig.startWorkerAgain();
 }
 
 /** Reads that many devices, evenly spread over the database. */

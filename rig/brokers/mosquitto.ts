@@ -1,6 +1,6 @@
 // Debian's mosquitto as a child process: a free loopback port, its own configuration and data folder. The data folder
 // stays after a stop, so that the broker can be started again with its sessions.
-import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
+import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -89,11 +89,6 @@ export class Mosquitto {
 
 export function mosquittoVersion(): string {
   if (mosquittoMissing !== null) return 'missing';
-  const versionIn = (help: unknown): string => /version (\S+)/.exec(String(help))?.[1] ?? 'unknown';
-  // The version stands in its help text alone, and printing that exits with a code that is no success.
-  try {
-    return versionIn(execFileSync(binary, ['-h'], { encoding: 'utf8' }));
-  } catch (error) {
-    return versionIn((error as { stdout?: unknown }).stdout);
-  }
+  // The version stands in its help text alone.
+  return /version (\S+)/.exec(spawnSync(binary, ['-h'], { encoding: 'utf8' }).stdout)?.[1] ?? 'unknown';
 }

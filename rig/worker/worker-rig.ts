@@ -12,6 +12,7 @@ import {
   unlimitedDevices,
   gatewaySecret,
 } from '../services/processes.ts';
+import { uplinkAnswerSchema, uplinkPath } from '../../src/protocol/bridge.ts';
 import { killGroup, startBuiltWorker, type BuiltWorker } from './built-worker.ts';
 import { eventually } from '../changes.ts';
 import { findFreePort } from '../ports.ts';
@@ -53,8 +54,6 @@ export class WorkerRig {
   readonly port: number;
   /** Given to devices at activation. The caller starts a broker there, later, because that may need the Worker. */
   readonly mqttPort: number;
-  /** Other Workers in the same workerd. */
-  readonly neighbours: readonly Neighbour[];
   readonly #startWorker: () => Promise<BuiltWorker>;
   readonly #bindings: Record<string, string>;
   readonly #bridges: BridgeProcess[] = [];
@@ -62,13 +61,13 @@ export class WorkerRig {
   #owner: Session | undefined;
   #isFrozen = false;
   #activated = 0;
+  #sent = 0;
   productKey = '';
 
   private constructor(port: number, mqttPort: number, options: WorkerRigOptions) {
     const { vars, onWorkerLine, neighbours = [], frontModule } = options;
     this.port = port;
     this.mqttPort = mqttPort;
-    this.neighbours = neighbours;
     this.#bindings = {
       MQTT_HOST: '127.0.0.1',
       MQTT_PORT: String(mqttPort),
@@ -125,6 +124,20 @@ export class WorkerRig {
     return activateMany(this.owner.api, this.productKey, serials);
   }
 
+  /** Sends messages as one batch of a bridge. @throws Error unless the Worker accepts all of them */
+  async sendBatch(messages: { topic: string; payload: string }[]): Promise<void> {
+    const sentAtMs = Date.now();
+    const items = messages.map((message) => ({ ...message, seq: ++this.#sent, receivedAtMs: sentAtMs }));
+    const response = await fetch(`${this.url}${uplinkPath}`, {
+      method: 'POST',
+      headers: { Authorization: `Bearer ${bridgeSecret}`, 'Content-Type': 'application/json' },
+      body: JSON.stringify({ spoolId: 'rig', sentAtMs, items }),
+    });
+    const { results } = uplinkAnswerSchema.parse(await response.json()).data;
+    const refused = results.find(({ result }) => result !== 'accepted');
+    if (refused !== undefined) throw new Error(`the Worker answers ${JSON.stringify(refused)}`);
+  }
+
   /** Between the broker and the Worker unless `options` say otherwise. */
   startBridge(options: BridgeOptions = {}): BridgeProcess {
     const { workerUrl = this.url, mqttUrl = this.mqttUrl, spoolDir = join(this.stateDir, 'spool') } = options;
@@ -169,21 +182,17 @@ export class WorkerRig {
   }
 
   /** `kill` is what a crash is; `leave` closes in order. The data of both is on the disk. */
-  async restartWorker(how: 'kill' | 'leave'): Promise<void> {
+  async restartWorker(how: 'kill' | 'leave', whileStopped = (): void => undefined): Promise<void> {
     if (how === 'kill') killGroup(this.pid);
     await this.#worker?.stop();
+    whileStopped();
     this.#worker = await this.#startWorker();
-    const ask = () => fetch(`${this.url}/health`, { signal: AbortSignal.timeout(2_000) }).then(isTrue, isFalse);
-    await eventually('an answer of the Worker after its restart', ask, patienceMs);
-  }
-
-  async stopWorker(): Promise<void> {
-    await this.#worker?.stop();
-  }
-
-  /** At the same address, with its data. */
-  async startWorkerAgain(): Promise<void> {
-    this.#worker = await this.#startWorker();
+    const isThere = () =>
+      fetch(`${this.url}/health`, { signal: AbortSignal.timeout(2_000) }).then(
+        () => true,
+        () => false,
+      );
+    await eventually('an answer of the Worker after its restart', isThere, patienceMs);
   }
 
   /** The system still accepts connections to it; nothing answers. */
@@ -204,6 +213,3 @@ export class WorkerRig {
     await this.#worker?.stop();
   }
 }
-
-const isTrue = (): boolean => true;
-const isFalse = (): boolean => false;

@@ -60,11 +60,9 @@ function readOptions() {
 
 const { chosen, effort, plan } = readOptions();
 const startedAt = performance.now();
-const { date, cores, cpu, system, versions, commit, loadAverageBefore } = describeMachine();
 const only = chosen.length < attacks.length ? `--only ${chosen.map(({ name }) => name).join(',')} ` : '';
 const settings = `${only}--rounds ${plan.rounds} --seconds ${effort.seconds} --sockets ${effort.sockets} --seed ${effort.seed}`;
-console.log(`${date}  ${cores} x ${cpu}, ${system}; load average before ${loadAverageBefore.join(' ')}`);
-console.log(`commit ${commit}; ${Object.entries(versions).flat().join(' ')}`);
+console.log(describeMachine());
 console.log(`${limits === '' ? '' : `LIMITS=${limits} `}${settings}; database and objects in ${tmpdir()}`);
 
 const judged = await attackAll();

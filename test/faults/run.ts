@@ -44,9 +44,7 @@ if (mosquittoMissing !== null) {
 }
 
 const { chosen, seed, scale, isShort } = options;
-const { date, cores, cpu, system, versions, commit, loadAverageBefore } = describeMachine();
-console.log(`${date}  ${cores} x ${cpu}, ${system}; load average before ${loadAverageBefore.join(' ')}`);
-console.log(`commit ${commit}; ${Object.entries(versions).flat().join(' ')}`);
+console.log(describeMachine());
 console.log(`--seed ${seed}${isShort ? ' --short' : ` --scale ${scale}`}`);
 
 const worker = await startFaultWorker();
