@@ -114,6 +114,13 @@ export class Device extends MqttTestClient {
     await this.client.publishAsync(reportTopic(this.name), payload, { qos });
   }
 
+  /** Reports `m0` and so on at once. Resolves with the payloads when the broker has acknowledged all of them. */
+  async reportMany(from: number, count: number): Promise<string[]> {
+    const payloads = Array.from({ length: count }, (_, n) => `m${from + n}`);
+    await Promise.all(payloads.map((payload) => this.report(payload)));
+    return payloads;
+  }
+
   async listen(): Promise<void> {
     await this.client.subscribeAsync(commandTopic(this.name), { qos: 1 });
   }

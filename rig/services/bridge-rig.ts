@@ -1,5 +1,6 @@
 // One bridge under test: a real broker, the stand-in for the Worker, bridge processes, devices, and one close() for all.
 import { bridgeEnvironment, BridgeProcess, makeSpoolDir, unlimitedDevices } from './processes.ts';
+import { findFreePort } from '../ports.ts';
 import { Device } from '../clients/mqtt-client.ts';
 import { WorkerSide } from '../worker/worker-side.ts';
 
@@ -9,19 +10,22 @@ export class BridgeRig<B extends Broker> {
   broker: B;
   readonly worker: WorkerSide;
   readonly spoolDir = makeSpoolDir();
+  /** For the one bridge whose health a test reads. */
+  readonly health: { HEALTH_PORT: string };
   readonly #environment: Record<string, string>;
   readonly #bridges: BridgeProcess[] = [];
   readonly #devices: Device[] = [];
 
-  private constructor(broker: B, worker: WorkerSide, environment: Record<string, string>) {
+  private constructor(broker: B, worker: WorkerSide, healthPort: number, environment: Record<string, string>) {
     this.broker = broker;
     this.worker = worker;
+    this.health = { HEALTH_PORT: String(healthPort) };
     this.#environment = environment;
   }
 
   /** Starts the Worker's side; bridges and devices are started by the test. */
   static async start<B extends Broker>(broker: B, environment: Record<string, string> = {}): Promise<BridgeRig<B>> {
-    return new BridgeRig(broker, await WorkerSide.start(), environment);
+    return new BridgeRig(broker, await WorkerSide.start(), await findFreePort(), environment);
   }
 
   startBridge(environment: Record<string, string> = {}): BridgeProcess {

@@ -2,6 +2,8 @@
 // do is seen from outside; nothing here reaches into them.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Changes } from '../changes.ts';
 import { findFreePort } from '../ports.ts';
@@ -83,10 +85,12 @@ export class ServiceProcess extends AwaitedProcess {
   readonly lines: LogLine[] = [];
   /** The messages that it sent to its parent. */
   readonly states: Record<string, unknown>[] = [];
+  readonly healthPort: number;
   stderr = '';
 
   constructor(service: keyof typeof scripts, options: SpawnOptions) {
     super(spawnService(service, options));
+    this.healthPort = Number(options.env['HEALTH_PORT']);
     let rest = '';
     this.collect('stdout', (text) => {
       const lines = (rest + text).split('\n');
@@ -109,6 +113,19 @@ export class ServiceProcess extends AwaitedProcess {
     const find = (): LogLine | undefined => this.lines.find((line) => line.message === message);
     await this.changes.until(`the log line "${message}"`, () => find() !== undefined);
     return find()!;
+  }
+
+  /** Needs a HEALTH_PORT. */
+  async ask(path: string): Promise<{ status: number; text: string }> {
+    const answer = await fetch(`http://127.0.0.1:${this.healthPort}${path}`);
+    return { status: answer.status, text: await answer.text() };
+  }
+
+  /** The sum over all labels. */
+  async metric(name: string): Promise<number> {
+    const { text } = await this.ask('/metrics');
+    const lines = text.split('\n').filter((line) => new RegExp(`^${name}[ {]`).test(line));
+    return lines.reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0);
   }
 
   get lastWords(): string {
@@ -162,6 +179,17 @@ export function makeSpoolDir(): string {
   return makeTempDir('spool');
 }
 
+type DeadLetter = { reason: string; item: { topic: string; payload: string; payloadBytes?: number } };
+
+/** What a bridge has put aside into its spool folder, oldest first. */
+export function readDeadLetters(spoolDir: string): DeadLetter[] {
+  const path = join(spoolDir, 'dead-letters.jsonl');
+  if (!existsSync(path)) return [];
+  // The last line may not be whole yet.
+  const lines = readFileSync(path, 'utf8').split('\n').slice(0, -1);
+  return lines.map((line) => JSON.parse(line) as DeadLetter);
+}
+
 /** The broker of `npm start`, beside a Worker that decides its logins; on free ports unless `environment` names some. */
 export class LocalBroker extends ServiceProcess {
   static async start(options: {
@@ -192,12 +220,10 @@ export class LocalBroker extends ServiceProcess {
 
 export class GatewayProcess extends ServiceProcess {
   readonly port: number;
-  readonly healthPort: number;
 
-  private constructor(environment: Record<string, string>, port: number, healthPort: number) {
+  private constructor(environment: Record<string, string>, port: number) {
     super('gateway', { env: { LOG_LEVEL: 'debug', DRAIN_SECONDS: '0', ...environment } });
     this.port = port;
-    this.healthPort = healthPort;
   }
 
   /** @param environment on top of what connects it to the Worker */
@@ -205,20 +231,8 @@ export class GatewayProcess extends ServiceProcess {
     const [port, healthPort] = [Number(environment['MQTT_PORT'] ?? (await findFreePort())), await findFreePort()];
     const place = { LISTEN_HOST: '127.0.0.1', MQTT_PORT: String(port), HEALTH_PORT: String(healthPort) };
     const worker = { WORKER_URL: workerUrl, GATEWAY_SECRET: gatewaySecret };
-    const gateway = new GatewayProcess({ ...worker, ...place, ...environment }, port, healthPort);
+    const gateway = new GatewayProcess({ ...worker, ...place, ...environment }, port);
     await gateway.untilTold();
     return gateway;
-  }
-
-  async ask(path: '/healthz' | '/readyz' | '/metrics'): Promise<{ status: number; text: string }> {
-    const answer = await fetch(`http://127.0.0.1:${this.healthPort}${path}`);
-    return { status: answer.status, text: await answer.text() };
-  }
-
-  /** The sum over all labels. */
-  async metric(name: string): Promise<number> {
-    const { text } = await this.ask('/metrics');
-    const lines = text.split('\n').filter((line) => new RegExp(`^${name}[ {]`).test(line));
-    return lines.reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0);
   }
 }

@@ -1,6 +1,4 @@
 // The bridge's way up from the spool, over real HTTP, to a stand-in for the Worker that can fail. Asserts nothing.
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { DeadLetters } from '../../broker-bridge/src/uplink/dead-letters.ts';
 import { FloodGate } from '../../broker-bridge/src/intake/flood-gate.ts';
 import type { Log } from '../../node-service/log.ts';
@@ -104,10 +102,5 @@ export class UplinkRig {
       return isLate;
     });
     return [...late, ...this.worker.violations];
-  }
-
-  readDeadLetters(): Record<string, unknown>[] {
-    const lines = readFileSync(join(this.dir, 'dead-letters.jsonl'), 'utf8').trim().split('\n');
-    return lines.map((line) => JSON.parse(line) as Record<string, unknown>);
   }
 }

@@ -136,6 +136,18 @@ export class WorkerSide extends LoopbackServer {
     });
   }
 
+  /** Resolves when all of these payloads have had their effect. */
+  async untilEffects(...payloads: string[]): Promise<void> {
+    const missing = (): string[] => {
+      const effects = new Set(this.effects);
+      return payloads.filter((payload) => !effects.has(payload));
+    };
+    await this.changes.until(
+      () => `all in effect, ${missing().length} are missing`,
+      () => missing().length === 0,
+    );
+  }
+
   setRole(bridgeId: string, role: Role): void {
     const bridge = this.bridges.get(bridgeId);
     if (bridge === undefined) throw new Error(`${bridgeId} is not there`);

@@ -1,11 +1,11 @@
 // The bridge as a process, with real brokers, while parts of the chain are killed, cut, frozen or full. What the
 // broker acknowledged to the device must arrive, and have effect once.
 import { execFileSync, spawnSync } from 'node:child_process';
-import { existsSync, readFileSync, renameSync, truncateSync } from 'node:fs';
+import { readFileSync, renameSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
-import { commandTopic, reportTopic, type Device } from '../../rig/clients/mqtt-client.ts';
-import type { BridgeProcess } from '../../rig/services/processes.ts';
+import { commandTopic, type Device } from '../../rig/clients/mqtt-client.ts';
+import { readDeadLetters, type BridgeProcess } from '../../rig/services/processes.ts';
 import { BridgeRig } from '../../rig/services/bridge-rig.ts';
 import { Mosquitto, mosquittoMissing } from '../../rig/brokers/mosquitto.ts';
 
@@ -25,24 +25,6 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
     device = await rig.connectDevice('d1');
   }
 
-  /** Resolves with the payloads that the broker took. */
-  async function report(from: number, count: number): Promise<string[]> {
-    const payloads = Array.from({ length: count }, (_, n) => `m${from + n}`);
-    await Promise.all(payloads.map((payload) => device.report(payload)));
-    return payloads;
-  }
-
-  async function untilArrived(payloads: string[]): Promise<void> {
-    const missing = (): string[] => {
-      const effects = new Set(rig.worker.effects);
-      return payloads.filter((payload) => !effects.has(payload));
-    };
-    await rig.worker.changes.until(
-      () => `all arrived, ${missing().length} are missing`,
-      () => missing().length === 0,
-    );
-  }
-
   function countDoubled(): number {
     return rig.worker.effects.length - new Set(rig.worker.effects).size;
   }
@@ -53,13 +35,13 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
       await open({ MQTT_PROTOCOL: version });
       const sent: string[] = [];
       for (let round = 0; round < 3; round += 1) {
-        const reported = report(round * 300, 300);
+        const reported = device.reportMany(round * 300, 300);
         await rig.worker.changes.until('some', () => rig.worker.effects.length > round * 300 + 20);
         await bridge.kill('SIGKILL');
         sent.push(...(await reported));
         bridge = rig.startBridge();
       }
-      await untilArrived(sent);
+      await rig.worker.untilEffects(...sent);
       expect(countDoubled()).toBe(0);
     },
   );
@@ -69,13 +51,13 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
     async (version) => {
       await open({ MQTT_PROTOCOL: version });
       rig.worker.setFaults({ status: 503 });
-      const sent = await report(0, 500);
+      const sent = await device.reportMany(0, 500);
       await rig.worker.changes.until('attempts', () => rig.worker.requests > 1);
       await bridge.kill('SIGKILL');
       bridge = rig.startBridge();
-      sent.push(...(await report(500, 500)));
+      sent.push(...(await device.reportMany(500, 500)));
       rig.worker.setFaults({});
-      await untilArrived(sent);
+      await rig.worker.untilEffects(...sent);
       expect(countDoubled()).toBe(0);
       expect(rig.worker.effects).toEqual(sent);
     },
@@ -85,15 +67,15 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
     'MQTT %s: a broker that is restarted is found again, and nothing is lost or doubled',
     async (version) => {
       await open({ MQTT_PROTOCOL: version });
-      const sent = await report(0, 200);
+      const sent = await device.reportMany(0, 200);
       await rig.broker.stop();
       await bridge.untilLogged('no connection to the broker');
       rig.worker.publish({ id: 'while-down', topic: commandTopic('d1') });
       expect(await rig.worker.answerTo('while-down')).toMatchObject({ reason: 'broker_disconnected' });
       await rig.broker.startAgain();
       device = await rig.connectDevice('d1');
-      sent.push(...(await report(200, 200)));
-      await untilArrived(sent);
+      sent.push(...(await device.reportMany(200, 200)));
+      await rig.worker.untilEffects(...sent);
       expect(countDoubled()).toBe(0);
       await rig.worker.untilActive();
       rig.worker.publish({ id: 'after', topic: commandTopic('d1') });
@@ -114,7 +96,7 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
       await bridge.kill('SIGKILL');
       rig.worker.setFaults({});
       bridge = rig.startBridge({ SPOOL_MAX_BYTES: '262144' });
-      await untilArrived(payloads);
+      await rig.worker.untilEffects(...payloads);
       expect(countDoubled()).toBe(0);
     },
   );
@@ -122,7 +104,7 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
   test('a spool that was damaged while the bridge was away ends the start, and nothing is taken without it', async () => {
     await open();
     rig.worker.setFaults({ status: 503 });
-    await report(0, 50);
+    await device.reportMany(0, 50);
     await rig.worker.changes.until('an attempt', () => rig.worker.requests > 0);
     await bridge.kill('SIGTERM');
     const path = join(rig.spoolDir, 'spool.sqlite');
@@ -130,25 +112,25 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
     bridge = rig.startBridge();
     expect(await bridge.untilExit()).toBe(2);
     expect((await bridge.untilLogged('the bridge cannot start'))['cause']).toContain('is damaged');
-    const sent = await report(50, 50);
+    const sent = await device.reportMany(50, 50);
     renameSync(path, `${path}.put-aside`);
     rig.worker.setFaults({});
     bridge = rig.startBridge();
-    await untilArrived(sent);
+    await rig.worker.untilEffects(...sent);
   });
 
   test.runIf(hasPrlimit)(
     'a disk that refuses is an alarm, nothing is acknowledged, and it goes on by itself',
     async () => {
       await open();
-      const sent = await report(0, 50);
-      await untilArrived(sent);
+      const sent = await device.reportMany(0, 50);
+      await rig.worker.untilEffects(...sent);
       limitFileBytes('1');
-      const reported = report(50, 500);
+      const reported = device.reportMany(50, 500);
       await bridge.untilLogged('the disk refuses the spool: messages wait unacknowledged');
       expect(rig.worker.effects).toEqual(sent);
       limitFileBytes('unlimited');
-      await untilArrived(await reported);
+      await rig.worker.untilEffects(...(await reported));
       expect(countDoubled()).toBe(0);
     },
   );
@@ -166,25 +148,23 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
     const sent: string[] = [];
     for (let n = 0; n < 10; n += 1) {
       await device.report('poison');
-      sent.push(...(await report(n * 10, 10)));
+      sent.push(...(await device.reportMany(n * 10, 10)));
     }
-    await untilArrived(sent);
-    const path = join(rig.spoolDir, 'dead-letters.jsonl');
-    const countLetters = (): number => (existsSync(path) ? readFileSync(path, 'utf8').trim().split('\n').length : 0);
-    await rig.worker.changes.until('ten dead letters', () => countLetters() === 10);
+    await rig.worker.untilEffects(...sent);
+    await rig.worker.changes.until('ten dead letters', () => readDeadLetters(rig.spoolDir).length === 10);
   });
 
   test('SIGTERM lets what is under way arrive, acknowledges it, and ends by itself', async () => {
     await open();
     rig.worker.setFaults({ delayMs: 50 });
-    const sent = await report(0, 300);
+    const sent = await device.reportMany(0, 300);
     await rig.worker.changes.until('some', () => rig.worker.effects.length > 0);
     // Not the code 1 of a bridge that had to cut its drain short.
     expect(await bridge.kill('SIGTERM')).toBe(0);
     expect(bridge.lines.at(-1)).toMatchObject({ message: 'left', depth: 0 });
     const arrived = rig.worker.effects.length;
     bridge = rig.startBridge();
-    await untilArrived(sent);
+    await rig.worker.untilEffects(...sent);
     expect(arrived).toBeGreaterThan(100);
     expect(new Set(rig.worker.effects).size).toBe(rig.worker.effects.length);
   });
@@ -198,32 +178,25 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
     rig.broker.thaw();
     await rig.worker.untilActive();
     await device.report('awake');
-    await untilArrived(['awake']);
+    await rig.worker.untilEffects('awake');
   });
 
   test('reports keep being taken while the link is down', async () => {
     await open();
     rig.worker.assignRole = () => 'active';
     rig.worker.cutLinks();
-    await untilArrived(await report(0, 50));
+    await rig.worker.untilEffects(...(await device.reportMany(0, 50)));
     await rig.worker.untilActive();
     expect(bridge.lines.filter(({ message }) => message === 'connected to the broker')).toHaveLength(1);
   });
-});
 
-describe.skipIf(mosquittoMissing !== null)('retained status messages', () => {
-  test('they arrive with a new session, flagged as retained', async () => {
-    const rig = await BridgeRig.start(await Mosquitto.start());
-    try {
-      const device = await rig.connectDevice('d1');
-      await device.client.publishAsync('/sys/pk_test/d1/status', 'old', { qos: 1, retain: true });
-      rig.startBridge();
-      await rig.worker.changes.until('the status', () => rig.worker.effects.includes('old'));
-      const items = rig.worker.batches.flatMap((batch) => batch.items);
-      expect(items).toMatchObject([{ payload: 'old', retain: true }]);
-      expect(reportTopic('d1')).not.toBe(items[0]!.topic);
-    } finally {
-      await rig.close();
-    }
+  test('retained status messages arrive with a new session, flagged as retained', async () => {
+    rig = await BridgeRig.start(await Mosquitto.start());
+    device = await rig.connectDevice('d1');
+    await device.client.publishAsync('/sys/pk_test/d1/status', 'old', { qos: 1, retain: true });
+    rig.startBridge();
+    await rig.worker.untilEffects('old');
+    const items = rig.worker.batches.flatMap((batch) => batch.items);
+    expect(items).toMatchObject([{ topic: '/sys/pk_test/d1/status', payload: 'old', retain: true }]);
   });
 });

@@ -1,6 +1,5 @@
 // What an operator sees: the configuration, health and metrics, an uplink that stands still, signals, and one folder for one
 // bridge.
-import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -8,11 +7,11 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { readConfig } from '../../broker-bridge/src/config.ts';
 import { Spool } from '../../broker-bridge/src/spool/spool.ts';
 import { WorkerClock } from '../../broker-bridge/src/bridge/worker-link.ts';
+import { makeCertificates } from '../../rig/certificates.ts';
 import { bridgeEnvironment, BridgeProcess, makeSpoolDir } from '../../rig/services/processes.ts';
 import { BridgeRig } from '../../rig/services/bridge-rig.ts';
 import { startAedes } from '../../rig/brokers/aedes.ts';
 import { eventually } from '../../rig/changes.ts';
-import { findFreePort } from '../../rig/ports.ts';
 
 describe('configuration', () => {
   const complete = bridgeEnvironment({
@@ -121,12 +120,12 @@ describe('configuration', () => {
   );
 
   describe('the file of authorities', () => {
-    const dir = makeSpoolDir();
-    const certificate = makeCertificate(dir);
+    const { ca, serverKey } = makeCertificates('broker.test');
+    const certificate = readFileSync(ca, 'utf8');
     const cutShort = certificate.slice(0, certificate.length / 2);
 
     function readProblemsOf(authorities: string | Buffer): string[] {
-      const file = join(dir, 'authorities');
+      const file = join(makeSpoolDir(), 'authorities');
       writeFileSync(file, authorities);
       return readProblems({ MQTT_CA_FILE: file });
     }
@@ -143,7 +142,7 @@ describe('configuration', () => {
       ['nothing', ''],
       ['garbage', 'garbage'],
       ['another form than PEM', Buffer.from(certificate.split('-----')[2]!, 'base64')],
-      ['only a key', readFileSync(join(dir, 'key.pem'))],
+      ['only a key', readFileSync(serverKey)],
     ])('is refused where it holds no certificate: %s', (_, authorities) => {
       expect(readProblemsOf(authorities)).toEqual([expect.stringContaining('MQTT_CA_FILE holds no certificate')]);
     });
@@ -157,15 +156,6 @@ describe('configuration', () => {
     });
   });
 });
-
-function makeCertificate(dir: string): string {
-  const newKey = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-keyout', 'key.pem'];
-  execFileSync('openssl', ['req', '-x509', ...newKey, '-out', 'ca.pem', '-subj', '/CN=test', '-days', '2'], {
-    cwd: dir,
-    stdio: 'ignore',
-  });
-  return readFileSync(join(dir, 'ca.pem'), 'utf8');
-}
 
 describe('a bridge that has not started yet', () => {
   const environment = (spoolDir: string): Record<string, string> =>
@@ -220,37 +210,35 @@ describe('the Worker’s clock', () => {
 describe('a running bridge', () => {
   let rig: BridgeRig<Awaited<ReturnType<typeof startAedes>>>;
   let bridge: BridgeProcess;
-  let port: number;
   beforeEach(async () => {
     rig = await BridgeRig.start(await startAedes());
-    port = await findFreePort();
   });
   afterEach(() => rig.close());
 
   async function start(environment: Record<string, string> = {}): Promise<void> {
-    bridge = rig.startBridge({ HEALTH_PORT: String(port), ...environment });
+    bridge = rig.startBridge({ ...rig.health, ...environment });
     await bridge.untilLogged('health is served');
   }
-  const ask = (path: string): Promise<Response> => fetch(`http://127.0.0.1:${port}${path}`);
+  const readState = async () => JSON.parse((await bridge.ask('/readyz')).text) as unknown;
   const untilReady = (isReady: boolean): Promise<void> =>
-    eventually(isReady ? 'ready' : 'not ready', async () => (await ask('/readyz')).ok === isReady);
+    eventually(isReady ? 'ready' : 'not ready', async () => ((await bridge.ask('/readyz')).status === 200) === isReady);
 
   test('is ready only while the link stands and the broker has subscribed it', async () => {
     rig.worker.assignRole = () => 'standby';
     await start();
-    expect((await ask('/healthz')).status).toBe(200);
+    expect((await bridge.ask('/healthz')).status).toBe(200);
     await untilReady(true);
-    expect(await (await ask('/readyz')).json()).toMatchObject({ role: 'standby', broker: 'disconnected' });
+    expect(await readState()).toMatchObject({ role: 'standby', broker: 'disconnected' });
     await rig.broker.stop();
     rig.worker.setRole('bridge-1', 'active');
     await untilReady(false);
-    expect(await (await ask('/readyz')).json()).toMatchObject({ link: 'connected', broker: 'disconnected' });
+    expect(await readState()).toMatchObject({ link: 'connected', broker: 'disconnected' });
     rig.broker = await startAedes(rig.broker.port);
     await untilReady(true);
     await rig.worker.stop();
     await untilReady(false);
-    expect((await ask('/healthz')).status).toBe(200);
-    expect((await ask('/nowhere')).status).toBe(404);
+    expect((await bridge.ask('/healthz')).status).toBe(200);
+    expect((await bridge.ask('/nowhere')).status).toBe(404);
   });
 
   test('counts what it does', async () => {
@@ -277,7 +265,7 @@ describe('a running bridge', () => {
       'bridge_unacknowledged 0',
     ];
     await eventually('the expected metrics', async () => {
-      const lines = (await (await ask('/metrics')).text()).split('\n');
+      const lines = (await bridge.ask('/metrics')).text.split('\n');
       return expected.every((line) => lines.includes(line));
     });
   });
@@ -287,8 +275,8 @@ describe('a running bridge', () => {
     await start({ BRIDGE_SECRET: wrong });
     const line = await bridge.untilLogged('no link to the Worker');
     expect(line).toMatchObject({ level: 'error', alarm: true, cause: 'status 401' });
-    expect((await ask('/readyz')).status).toBe(503);
-    const metrics = await (await ask('/metrics')).text();
+    expect((await bridge.ask('/readyz')).status).toBe(503);
+    const metrics = (await bridge.ask('/metrics')).text;
     expect(JSON.stringify(bridge.lines) + metrics + bridge.stderr).not.toContain(wrong);
   });
 
@@ -298,7 +286,7 @@ describe('a running bridge', () => {
     await start();
     const line = await bridge.untilLogged('the broker refuses a subscription: messages of devices do not arrive');
     expect(line).toMatchObject({ alarm: true, filters: '/sys/+/+/status' });
-    expect((await ask('/readyz')).status).toBe(503);
+    expect((await bridge.ask('/readyz')).status).toBe(503);
   });
 
   test('an uplink that stands still is in readiness, metrics, log and with the Worker; and so is that it moves again', async () => {
@@ -309,13 +297,13 @@ describe('a running bridge', () => {
     const device = await rig.connectDevice('d1');
     await device.report('1');
     await untilReady(false);
-    expect(await (await ask('/readyz')).json()).toMatchObject({
+    expect(await readState()).toMatchObject({
       ready: false,
       uplink: 'stalled',
       uplinkReason: 'worker_unavailable',
       uplinkStalledSeconds: expect.any(Number) as number,
     });
-    expect(await (await ask('/metrics')).text()).toMatch(/^bridge_uplink_stalled_seconds [1-9]/m);
+    expect((await bridge.ask('/metrics')).text).toMatch(/^bridge_uplink_stalled_seconds [1-9]/m);
     expect(await bridge.untilLogged('the uplink stands still: messages wait in the spool')).toMatchObject({
       alarm: true,
       reason: 'worker_unavailable',
@@ -326,7 +314,7 @@ describe('a running bridge', () => {
     await rig.worker.changes.until('the link is back', () => rig.worker.bridges.size === 0);
     await rig.worker.changes.until('the Worker told again', () => rig.worker.bridges.size > 0 && isTold());
     rig.worker.setFaults({});
-    await rig.worker.changes.until('the report', () => rig.worker.effects.includes('1'));
+    await rig.worker.untilEffects('1');
     await untilReady(true);
     await rig.worker.changes.until('the Worker told of the end', () => stalls().at(-1) === null);
   });

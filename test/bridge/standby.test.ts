@@ -34,20 +34,6 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
 
   const alarmOf = ({ lines }: BridgeProcess) => lines.find(({ alarm }) => alarm === true);
 
-  async function report(from: number, count: number): Promise<string[]> {
-    const payloads = Array.from({ length: count }, (_, n) => `m${from + n}`);
-    await Promise.all(payloads.map((payload) => device.report(payload)));
-    return payloads;
-  }
-
-  async function untilArrived(payloads: string[]): Promise<void> {
-    const { changes, effects } = rig.worker;
-    await changes.until(
-      () => `all arrived, there are ${effects.length} of ${payloads.length}`,
-      () => payloads.every((payload) => effects.includes(payload)),
-    );
-  }
-
   /** The Worker gives the session to another bridge when pings of the active one are missing. */
   async function untilPingsAreMissed(): Promise<void> {
     const countPings = (): number => rig.worker.bridges.get('bridge-2')?.pings ?? 0;
@@ -66,14 +52,13 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
       messageExpirySeconds: 5,
     });
     expect(await rig.worker.answerTo('c1')).toMatchObject({ type: 'not-published', reason: 'standby' });
-    await untilArrived(await report(0, 20));
+    await rig.worker.untilEffects(...(await device.reportMany(0, 20)));
     expect(countConnects(second)).toBe(0);
   });
 
   test('a standby tries its login at the broker, and one with a wrong password says so before it is needed', async () => {
     const port = await findFreePort();
     const login = { MQTT_USERNAME: 'latchwork-bridge', MQTT_PASSWORD: 'right', STANDBY_LOGIN_CHECK_SECONDS: '1' };
-    const health = await findFreePort();
     rig = await BridgeRig.start(
       await Mosquitto.launch(port, (dir) => {
         const passwords = join(dir, 'passwords');
@@ -88,10 +73,10 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
     rig.worker.assignRole = (bridgeId) => (bridgeId === 'bridge-1' ? 'active' : 'standby');
     first = rig.startBridge();
     await rig.worker.untilActive('bridge-1');
-    const standby = { BRIDGE_ID: 'bridge-2', HEALTH_PORT: String(health) };
+    const standby = { BRIDGE_ID: 'bridge-2', ...rig.health };
     const ready = async () => {
-      const answer = await fetch(`http://127.0.0.1:${health}/readyz`);
-      return { status: answer.status, ...((await answer.json()) as { standbyLogin?: string }) };
+      const { status, text } = await second.ask('/readyz');
+      return { status, ...(JSON.parse(text) as { standbyLogin?: string }) };
     };
     second = rig.startBridge({ ...standby, SPOOL_DIR: makeSpoolDir(), MQTT_PASSWORD: 'wrong' });
     await second.changes.until('the alarm', () => alarmOf(second) !== undefined);
@@ -116,16 +101,16 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
     'MQTT %s: when the active one dies the other takes over its session with all that waits in it',
     async (version) => {
       await open({ MQTT_PROTOCOL: version });
-      const sent = await report(0, 100);
+      const sent = await device.reportMany(0, 100);
       await first.kill('SIGKILL');
-      sent.push(...(await report(100, 100)));
+      sent.push(...(await device.reportMany(100, 100)));
       rig.worker.setRole('bridge-2', 'active');
       await rig.worker.untilActive('bridge-2');
-      sent.push(...(await report(200, 100)));
+      sent.push(...(await device.reportMany(200, 100)));
       // The first one's spool is its own: it brings what it had acknowledged when it comes back, as a standby.
       rig.worker.assignRole = (bridgeId) => (bridgeId === 'bridge-2' ? 'active' : 'standby');
       first = rig.startBridge();
-      await untilArrived(sent);
+      await rig.worker.untilEffects(...sent);
       await rig.worker.changes.until('back', () => rig.worker.bridges.get('bridge-1')?.role === 'standby');
       expect(countConnects(first)).toBe(0);
     },
@@ -133,37 +118,37 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
 
   test('roles change hands without loss, and the former active one leaves the broker', async () => {
     await open();
-    const sent = await report(0, 50);
+    const sent = await device.reportMany(0, 50);
     for (let round = 0; round < 4; round += 1) {
       const [from, to] = round % 2 === 0 ? ['bridge-1', 'bridge-2'] : ['bridge-2', 'bridge-1'];
-      const reported = report(50 + round * 50, 50);
+      const reported = device.reportMany(50 + round * 50, 50);
       rig.worker.setRole(from, 'standby');
       rig.worker.setRole(to, 'active');
       sent.push(...(await reported));
       await rig.worker.untilActive(to);
       await rig.worker.changes.until('left', () => !rig.worker.bridges.get(from)!.isBrokerConnected);
     }
-    await untilArrived(sent);
+    await rig.worker.untilEffects(...sent);
   });
 
   test.each(versions)(
     'MQTT %s: one that was frozen while another took over does not bring what the other has brought',
     async (version) => {
       await open({ MQTT_PROTOCOL: version });
-      const sent = await report(0, 20);
-      await untilArrived(sent);
+      const sent = await device.reportMany(0, 20);
+      await rig.worker.untilEffects(...sent);
       first.child.kill('SIGSTOP');
-      sent.push(...(await report(20, 200)));
+      sent.push(...(await device.reportMany(20, 200)));
       await untilPingsAreMissed();
       rig.worker.assignRole = (bridgeId) => (bridgeId === 'bridge-2' ? 'active' : 'standby');
       rig.worker.bridges.get('bridge-1')!.socket.terminate();
       rig.worker.setRole('bridge-2', 'active');
       await rig.worker.untilActive('bridge-2');
-      await untilArrived(sent);
+      await rig.worker.untilEffects(...sent);
       first.child.kill('SIGCONT');
       await rig.worker.changes.until('back', () => rig.worker.bridges.get('bridge-1')?.role === 'standby');
-      sent.push(...(await report(220, 20)));
-      await untilArrived(sent);
+      sent.push(...(await device.reportMany(220, 20)));
+      await rig.worker.untilEffects(...sent);
       expect(rig.worker.effects.length).toBe(sent.length);
     },
     // The wait for pings alone takes up to ten seconds.
@@ -180,8 +165,8 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
       rig.worker.assignRole = (bridgeId) => (bridgeId === 'bridge-2' ? 'active' : 'standby');
       rig.worker.setRole('bridge-2', 'active');
       await rig.worker.untilActive('bridge-2');
-      const sent = await report(0, 50);
-      await untilArrived(sent);
+      const sent = await device.reportMany(0, 50);
+      await rig.worker.untilEffects(...sent);
       const connectsBefore = [countConnects(first), countConnects(second)];
       const refusals = (): number => first.lines.filter(({ message }) => message === 'no link to the Worker').length;
       const refusalsBefore = refusals();

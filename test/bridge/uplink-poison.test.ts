@@ -1,8 +1,7 @@
 // A message that the Worker, or the device's object, can never take: it is given up, and nothing else is.
-import { existsSync } from 'node:fs';
-import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { messageFailed, type UplinkItem } from '../../src/protocol/bridge.ts';
+import { readDeadLetters } from '../../rig/services/processes.ts';
 import { reportTopic } from '../../rig/clients/mqtt-client.ts';
 import { maxTries, UplinkRig } from '../../rig/services/uplink-rig.ts';
 
@@ -42,12 +41,12 @@ describe('a message that can never be taken', () => {
     for (let n = 1; n < maxTries; n += 1) {
       expect(rig.worker.effects).not.toContain('d1:2');
       rig.spoolReport('d2', `d2:${n}`);
-      await rig.worker.changes.until('another one taken', () => rig.worker.effects.includes(`d2:${n}`));
+      await rig.worker.untilEffects(`d2:${n}`);
       await untilTwoTries();
     }
     await rig.untilEmpty();
     expect(rig.worker.effects).toContain('d1:2');
-    expect(rig.readDeadLetters()).toMatchObject([{ reason: messageFailed, item: { payload: 'd1:poison' } }]);
+    expect(readDeadLetters(rig.dir)).toMatchObject([{ reason: messageFailed, item: { payload: 'd1:poison' } }]);
     expect(rig.disorders()).toEqual([]);
   });
 
@@ -68,11 +67,11 @@ describe('a message that can never be taken', () => {
     rig.spoolReport('d1', 'd1:poison');
     for (let n = 0; tries < 5; n += 1) {
       rig.spoolReport('d2', `d2:${n}`);
-      await rig.worker.changes.until('another one taken', () => rig.worker.effects.includes(`d2:${n}`));
+      await rig.worker.untilEffects(`d2:${n}`);
     }
     rig.worker.setFaults({});
-    await rig.worker.changes.until('the message in effect', () => rig.worker.effects.includes('d1:poison'));
-    expect(existsSync(join(rig.dir, 'dead-letters.jsonl'))).toBe(false);
+    await rig.worker.untilEffects('d1:poison');
+    expect(readDeadLetters(rig.dir)).toEqual([]);
   });
 
   test('is not given up while nothing else is taken', async () => {
@@ -88,7 +87,7 @@ describe('a message that can never be taken', () => {
     await rig.worker.changes.until('many tries', () => tries >= 8);
     rig.worker.setFaults({});
     await rig.untilEffects(2);
-    expect(existsSync(join(rig.dir, 'dead-letters.jsonl'))).toBe(false);
+    expect(readDeadLetters(rig.dir)).toEqual([]);
   });
 
   test('does not stop the others where the Worker itself fails with it', async () => {
@@ -97,13 +96,13 @@ describe('a message that can never be taken', () => {
     rig.spoolReport('d1', 'd1:poison');
     let n = 100;
     await rig.untilEffects(100);
-    while (!existsSync(join(rig.dir, 'dead-letters.jsonl'))) {
+    while (readDeadLetters(rig.dir).length === 0) {
       rig.spoolReport('d2', `d2:${n}`);
-      await rig.worker.changes.until('another one taken', () => rig.worker.effects.includes(`d2:${n}`));
+      await rig.worker.untilEffects(`d2:${n}`);
       n += 1;
     }
     await rig.untilEmpty();
-    expect(rig.readDeadLetters()).toMatchObject([{ reason: 'a fault on request', item: { payload: 'd1:poison' } }]);
+    expect(readDeadLetters(rig.dir)).toMatchObject([{ reason: 'a fault on request', item: { payload: 'd1:poison' } }]);
     expect(rig.disorders()).toEqual([]);
   });
 });

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Log } from '../../node-service/log.ts';
 import { prepare } from '../../broker-bridge/src/uplink/message.ts';
 import { droppedReason, maxBatchDevices, type UplinkItem } from '../../src/protocol/bridge.ts';
-import { bridgeSecret } from '../../rig/services/processes.ts';
+import { bridgeSecret, readDeadLetters } from '../../rig/services/processes.ts';
 import { reportTopic } from '../../rig/clients/mqtt-client.ts';
 import { answerTimeoutMs, deadLettersMaxBytes, noLog, UplinkRig } from '../../rig/services/uplink-rig.ts';
 
@@ -159,7 +159,7 @@ describe('answers for single messages', () => {
     rig.spoolReports(100, 10);
     await rig.untilEffects(90);
     await rig.untilEmpty();
-    const letters = rig.readDeadLetters();
+    const letters = readDeadLetters(rig.dir);
     expect(letters).toHaveLength(10);
     expect(letters[0]).toMatchObject({ reason: 'not JSON', item: { seq: 8, payload: 'd7:7' } });
   });
@@ -176,7 +176,7 @@ describe('answers for single messages', () => {
     rig.spoolReports(100, 10);
     await rig.untilEffects(80);
     await rig.untilEmpty();
-    expect(rig.readDeadLetters().map(({ reason }) => reason)).toEqual(Array.from({ length: 10 }, () => 'not JSON'));
+    expect(readDeadLetters(rig.dir).map(({ reason }) => reason)).toEqual(Array.from({ length: 10 }, () => 'not JSON'));
   });
 
   test('"retry" holds back one device and nobody else', async () => {
@@ -214,7 +214,7 @@ describe('answers for single messages', () => {
     await rig.untilEffects(99);
     await rig.untilEmpty();
     expect(rig.disorders()).toEqual([]);
-    expect(rig.readDeadLetters()).toMatchObject([{ reason: 'invalid_request', item: { payload: 'd2:42' } }]);
+    expect(readDeadLetters(rig.dir)).toMatchObject([{ reason: 'invalid_request', item: { payload: 'd2:42' } }]);
   });
 
   test('a message that is too large is put aside without being sent, with its head and its size', async () => {
@@ -225,7 +225,7 @@ describe('answers for single messages', () => {
     expect(rig.worker.effects).toEqual(['d1:0', 'd1:2']);
     expect(rig.worker.violations).toEqual([]);
     const head = `d1:1${'x'.repeat(1020)}`;
-    expect(rig.readDeadLetters()).toMatchObject([
+    expect(readDeadLetters(rig.dir)).toMatchObject([
       { reason: 'too_large', item: { payload: head, payloadBytes: 1_100_004 } },
     ]);
   });
@@ -248,8 +248,8 @@ describe('answers for single messages', () => {
     const bytes = names.reduce((sum, name) => sum + statSync(join(rig.dir, name)).size, 0);
     expect(names).toHaveLength(5);
     expect(bytes).toBeLessThanOrEqual(deadLettersMaxBytes);
-    const last = rig.readDeadLetters().at(-1) as { item: { payload: string } };
-    expect(last.item.payload).toMatch(/^3\d\d:/);
+    const last = readDeadLetters(rig.dir).at(-1);
+    expect(last?.item.payload).toMatch(/^3\d\d:/);
   });
 });
 
@@ -289,7 +289,7 @@ describe('many devices', () => {
     for (let n = 0; rig.worker.batches.length < 30; n += 1) {
       rig.spoolReport('d1', `d1:${n}`);
       rig.spoolReport('d2', `d2:${n}`);
-      await rig.worker.changes.until('another one taken', () => rig.worker.effects.includes(`d2:${n}`));
+      await rig.worker.untilEffects(`d2:${n}`);
     }
     const mixed = rig.worker.batches.filter(({ items }) => new Set(items.map(({ topic }) => topic)).size > 1);
     expect(mixed.length).toBeLessThanOrEqual(1);
