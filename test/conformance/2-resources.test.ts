@@ -59,7 +59,7 @@ describe('2.4 a product', () => {
 
 describe('2.5 a device', () => {
   it('has what it told at activation, its status as text and code, and its product within', async () => {
-    const productKey = await addProduct(owner);
+    const productKey = await addProduct(owner, { controlMode: 'pulse', model: 'WK-2' });
     const body = { productKey, deviceSN: 'SN-25', firmwareVersion: '1.4.2', chipModel: 'ESP32-C3' };
     const { deviceId } = await dataOf(connect().devices.activate.$post({ json: body }));
     const device = await dataOf(owner.api.devices[':deviceId'].$get({ param: { deviceId } }));
@@ -76,9 +76,9 @@ describe('2.5 a device', () => {
       lastOnlineAt: null,
       activatedAt: expect.stringMatching(iso) as string,
       createdAt: expect.stringMatching(iso) as string,
-      product: { productKey, name: 'Servo switch', controlMode: 'toggle' },
+      product: { productKey, name: 'Servo switch', controlMode: 'pulse', model: 'WK-2' },
     });
-    const { list } = await dataOf(owner.api.devices.$get({ query: { productKey } }));
+    const { list } = await dataOf(owner.api.devices.$get({ query: { size: '1' } }));
     expect(list).toEqual([device]);
   });
 });

@@ -12,8 +12,9 @@ describe('the status of a device', () => {
   it('is 2 after activation, 1 while connected, 2 again afterwards, and lists filter by code and by text', async () => {
     const productKey = await addProduct(owner);
     const activation = await activate(productKey);
-    const found = async (status: string) =>
-      (await dataOf(owner.api.devices.$get({ query: { productKey, status } }))).list.map(({ status: text }) => text);
+    const list = async (status: string) =>
+      (await dataOf(owner.api.devices.$get({ query: { productKey, status } }))).list;
+    const found = async (status: string) => (await list(status)).map(({ status: text }) => text);
     expect([await found('2'), await found('offline')]).toEqual([['offline'], ['offline']]);
     const client = await connectDevice(activation);
     await vi.waitFor(async () => expect(await found('1')).toEqual(['online']), { timeout: 10_000 });
@@ -26,6 +27,7 @@ describe('the status of a device', () => {
     await client.client.endAsync();
     await vi.waitFor(async () => expect(await found('2')).toEqual(['offline']), { timeout: 20_000 });
     expect(await found('1')).toEqual([]);
+    expect(await list('2')).toMatchObject([{ lastOnlineAt: expect.stringMatching(/Z$/) as string }]);
   });
 
   it('is 3 while disabled, which covers the connection and ends with it', async () => {

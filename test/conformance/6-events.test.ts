@@ -98,15 +98,6 @@ describe('property reports', () => {
 });
 
 describe('online and offline', () => {
-  it('follow the session, whether or not the device announces itself', async () => {
-    const device = await newDevice(owner);
-    const client = await connectDevice(device);
-    await vi.waitFor(async () => expect(await statusOf(device)).toMatchObject({ online: true, status: 'online' }));
-    await client.client.endAsync();
-    await vi.waitFor(async () => expect(await statusOf(device)).toMatchObject({ online: false, status: 'offline' }));
-    expect((await statusOf(device)).lastOnlineAt).toMatch(/Z$/);
-  });
-
   it('may be announced without a time', async () => {
     const device = await newDevice(owner);
     const client = await connectDevice(device);

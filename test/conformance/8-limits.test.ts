@@ -59,11 +59,6 @@ describe('activation', () => {
     expect(`${clientId}${username}${password}`.length).toBeLessThanOrEqual(235);
   });
 
-  it('names both ports and a keep-alive of 60, as integers', async () => {
-    const { mqtt } = await newDevice(owner);
-    expect([mqtt.port, mqtt.portTLS, mqtt.keepAlive]).toEqual([service.mqttPort, 8883, 60]);
-  });
-
   /** field note 1: 16 bytes a member, each distinct string once with a terminator. */
   function parserBytes(value: unknown, strings = new Set<string>()): number {
     const members = (part: unknown): number => {

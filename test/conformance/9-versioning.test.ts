@@ -1,10 +1,9 @@
-// Contract section 9: the version in the path, the legacy form kept, and the served reference as public validators and
+// Contract section 9: the version in the path and the served reference as public validators and
 // a browser see it.
 import { Parser } from '@asyncapi/parser';
 import { createConfig, lintFromString } from '@redocly/openapi-core';
 import { describe, expect, it } from 'vitest';
-import { ask, bearer, newDevice, service, signUp } from '../../rig/clients/conformance-client.ts';
-import { dataOf } from '../../rig/clients/api.ts';
+import { ask, bearer, service, signUp } from '../../rig/clients/conformance-client.ts';
 
 const read = async (path: string) => {
   const response = await fetch(`${service.url}${path}`);
@@ -19,15 +18,6 @@ describe('the interface version', () => {
       const response = await fetch(`${service.url}${path}`, { headers: bearer(token), redirect: 'error' });
       expect(response.status, path).toBe(200);
     }
-  });
-
-  it('keeps the legacy control body alongside the new one', async () => {
-    const owner = await signUp();
-    const params = { deviceId: (await newDevice(owner)).deviceId };
-    const control = (body: { switch: boolean; angle: number } | { action: 'trigger' }) =>
-      dataOf(owner.api.devices[':deviceId'].control.$post({ header: {}, query: {}, param: params, json: body }));
-    expect(await control({ switch: true, angle: 90 })).toMatchObject({ message: 'command_sent' });
-    expect(await control({ action: 'trigger' })).toMatchObject({ message: 'command_sent' });
   });
 });
 
