@@ -202,6 +202,17 @@ export function startFaultWorker(vars: Record<string, string> = {}): Promise<Wor
   return WorkerRig.start({ vars: { ACCESS_TOKEN_SECONDS: '86400', ...vars } });
 }
 
+/**
+ * Never finds its connection dead, so that the client keeps it while the Worker hangs. Of what the Worker pushes to a
+ * connection that was given up, nothing would be seen.
+ */
+class PatientSocket extends WebSocket {
+  override send(data: string): void {
+    if (data !== '{"action":"ping"}') super.send(data);
+    else this.dispatchEvent(new MessageEvent('message', { data: '{"action":"pong"}' }));
+  }
+}
+
 /** Adds the number of each message that the relay pushes to the history, and the times at which none could be seen. */
 export class EffectsWatch {
   readonly #relay: Relay;
@@ -217,6 +228,7 @@ export class EffectsWatch {
     const { token } = worker.owner;
     this.#relay = new Relay(worker.url, {
       login: () => Promise.resolve({ token, renewAtMs: Infinity }),
+      WebSocket: PatientSocket,
       backOff: { firstMs: 100, maxMs: 200 },
       onState: (state) => {
         if (state === 'waiting') this.#noteLost();

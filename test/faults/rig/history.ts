@@ -168,7 +168,10 @@ function hasNoEffect({ isAccepted, isExcused, effects }: Message): boolean {
   return isAccepted && !isExcused && effects === 0;
 }
 
-/** Whether an effect would have been seen: the state shows each change, the relay only what it was connected for. */
+/**
+ * Whether an effect would have been seen. The relay shows what it was connected for. The state shows each change until a later
+ * one has its slot: who loses the relay has to read the state before that.
+ */
 function wouldShow({ isResting, isWatched }: Message): boolean {
   return !isResting || isWatched;
 }
