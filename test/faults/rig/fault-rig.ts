@@ -34,7 +34,7 @@ export type Outcome = Verdict & {
   relayLosses: number;
 };
 
-type FaultBroker = { port: number; stop: (signal: 'SIGTERM' | 'SIGKILL') => Promise<void> };
+export type FaultBroker = { port: number; stop: (signal: 'SIGTERM' | 'SIGKILL') => Promise<void> };
 /** One for all devices, or one each. */
 type Publisher = Pick<StrictPublisher<Numbered>, 'publish' | 'unacknowledged' | 'connections' | 'drained' | 'close'>;
 

@@ -4,7 +4,7 @@
 import type { History } from './history.ts';
 import type { Activation } from '../../../rig/clients/accounts.ts';
 import type { WorkerRig } from '../../../rig/worker/worker-rig.ts';
-import { readProperties } from './device-state.ts';
+import { readDevice } from './device-state.ts';
 import type { Outgoing } from './strict-publisher.ts';
 
 /** `number` is null for a message that is not in the history: no effect of it is expected. */
@@ -67,7 +67,8 @@ export class MessageMaker {
   async compareState(worker: WorkerRig): Promise<number> {
     let stale = 0;
     for (const { deviceId } of this.#devices) {
-      const { properties } = await readProperties(worker, deviceId);
+      const { list } = await readDevice(worker, deviceId);
+      const properties = new Map(list.map(({ name, value }) => [name, value]));
       for (const last of this.#lastBySlot.values()) {
         if (last.deviceId !== deviceId) continue;
         const shown = properties.get(last.slot);

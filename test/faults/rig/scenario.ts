@@ -34,7 +34,7 @@ export type Finding = {
  * Which outcomes must not happen. `isOrderKept` covers `overtaken` and `stale`. `isMemoryKept` is false if the
  * Worker's memory is lost, and with it which resting messages were pushed.
  */
-type Wanted = { isOrderKept?: boolean; isReportedOnly?: boolean; isRelayKept?: boolean; isMemoryKept?: boolean };
+export type Wanted = { isOrderKept?: boolean; isReportedOnly?: boolean; isRelayKept?: boolean; isMemoryKept?: boolean };
 
 export function find(label: string, outcome: Outcome, facts: string[], wanted: Wanted = {}): Finding {
   const { isOrderKept = true, isReportedOnly = false, isRelayKept = true, isMemoryKept = true } = wanted;

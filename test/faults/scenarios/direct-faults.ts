@@ -7,8 +7,8 @@ import type { WorkerRig } from '../../../rig/worker/worker-rig.ts';
 import { DirectPublishers, overTcp, overWebSocket, type WayIn } from '../rig/direct-publishers.ts';
 import { FaultRig } from '../rig/fault-rig.ts';
 import { slotsPerDevice } from '../rig/message-maker.ts';
-import { PositionCounter } from '../rig/position-counter.ts';
-import { find, type Finding, type Scenario } from '../rig/scenario.ts';
+import { find, type Scenario } from '../rig/scenario.ts';
+import { restartWorker, seenInDevices } from '../rig/worker-outages.ts';
 
 const deviceCount = 20;
 const perSecond = 200;
@@ -34,7 +34,7 @@ class DirectDoor {
   }
 }
 
-async function openDirect(worker: WorkerRig, door: DirectDoor, ways: WayIn[]) {
+async function openDirect(worker: WorkerRig, door: DirectDoor, ways: readonly WayIn[]) {
   const devices = await worker.activateMany(deviceCount);
   return FaultRig.openWith(worker, devices, door, (events) => DirectPublishers.connect(devices, ways, events));
 }
@@ -69,7 +69,7 @@ export const directSocketCuts: Scenario = {
     const door = new DirectDoor(workerLeg.url);
     await door.start();
     await using gatewayLeg = await TcpProxy.start(door.port);
-    const ways = [overWebSocket(() => socketLeg.port), overTcp(() => gatewayLeg.port)];
+    const ways = [overWebSocket(() => socketLeg.port), overTcp(() => gatewayLeg.port)] as const;
     await using rig = await openDirect(worker, door, ways);
     const endLoad = rig.startLoad(perSecond);
     for (let cut = 0; cut < cuts; cut += 1) {
@@ -95,7 +95,7 @@ export const directAnswersHeld: Scenario = {
     await using workerLeg = await TcpProxy.start(worker.port);
     const door = new DirectDoor(workerLeg.url);
     await door.start();
-    const ways = [overWebSocket(() => socketLeg.port), overTcp(() => door.port)];
+    const ways = [overWebSocket(() => socketLeg.port), overTcp(() => door.port)] as const;
     await using rig = await openDirect(worker, door, ways);
     const endLoad = rig.startLoad(perSecond);
     let held = 0;
@@ -123,55 +123,20 @@ export const directWorkerRestarts: Scenario = {
   name: 'direct-worker-restarts',
   title:
     'the Worker is killed and restarted under load of directly connected devices, in turn with SIGKILL and in order',
-  seenBy:
-    'the devices’ states, read after each restart, because relay sockets end with the Worker. Lost: in one round every ' +
-    'changing message of a device has a property of its own. Doubled: each one changes the position, and the changes ' +
-    'that the devices wrote down are counted, less those that a device sent again itself',
+  seenBy: seenInDevices,
   run: async ({ worker, count }) => {
-    const restarts = count(20, 2);
-    const perRound = count((deviceCount * slotsPerDevice) / 2, 600);
     const door = new DirectDoor(worker.url);
     await door.start();
-    const ways = [overWebSocket(() => worker.port), overTcp(() => door.port)];
+    const ways = [overWebSocket(() => worker.port), overTcp(() => door.port)] as const;
     await using rig = await openDirect(worker, door, ways);
-    const { maker, devices } = rig;
-    const counter = new PositionCounter();
-    let [stale, missing, tooMany] = [0, 0, 0];
-    for (let round = 0; round < restarts; round += 1) {
-      const loading = rig.load(perRound, perSecond, () => [maker.make({ moves: true })]);
-      await rig.untilSent(round * perRound + Math.floor(perRound / 3));
-      await worker.restartWorker(round % 2 === 0 ? 'kill' : 'leave');
-      await rig.watch.untilBack(round + 1);
-      await loading;
-      await rig.publisher.drained(60_000);
-      stale += await maker.compareState(worker);
-      [missing, tooMany] = [0, 0];
-      for (const { deviceId } of devices) {
-        const [made, recorded] = [maker.countChanging(deviceId), await counter.count(worker, deviceId)];
-        missing += Math.max(0, made - recorded);
-        tooMany += Math.max(0, recorded - made);
-      }
-    }
-    const sentAgain = rig.history.repeatedAttempts;
-    return [
-      judgeRestarts(restarts, await rig.finish(), { stale, missing, tooMany, sentAgain }, rig.publisher.connections),
-    ];
+    const finding = await restartWorker(rig, {
+      restarts: count(20, 2),
+      perRound: count((deviceCount * slotsPerDevice) / 2, 600),
+      perSecond,
+      make: () => rig.maker.make({ moves: true }),
+    });
+    finding.facts.push(`${rig.publisher.connections} connections`);
+    finding.facts.push(`${rig.history.repeatedAttempts} sent again by devices`);
+    return [finding];
   },
 };
-
-/** A message that a device sent again may have been in effect already: then the position moved once more. */
-function judgeRestarts(
-  restarts: number,
-  outcome: Finding['outcome'] & object,
-  moves: { stale: number; missing: number; tooMany: number; sentAgain: number },
-  connections: number,
-): Finding {
-  const { stale, missing, tooMany, sentAgain } = moves;
-  const facts = [`${connections} connections`, `${sentAgain} sent again by devices`, `${tooMany} moves more`];
-  const wanted = { isOrderKept: false, isRelayKept: false, isMemoryKept: false };
-  const finding = find(`${restarts} restarts`, outcome, facts, wanted);
-  if (stale > 0) finding.failures.push(`${stale} properties that do not show the last message`);
-  if (missing > 0) finding.failures.push(`${missing} changes of position missing`);
-  if (tooMany > sentAgain) finding.failures.push(`${tooMany - sentAgain} changes of position that no device sent`);
-  return finding;
-}

@@ -1,12 +1,13 @@
 // The Worker fails: it refuses, hangs, is restarted, or has committed and its answer is lost.
 import { setTimeout as sleep } from 'node:timers/promises';
+import { eventually } from '../../../rig/changes.ts';
 import type { UplinkItem } from '../../../src/protocol/bridge.ts';
 import { readMetric, untilSpoolEmpty } from '../rig/bridge-metrics.ts';
 import { FaultRig } from '../rig/fault-rig.ts';
 import { HttpGate } from '../rig/http-gate.ts';
 import { slotsPerDevice } from '../rig/message-maker.ts';
-import { PositionCounter } from '../rig/position-counter.ts';
 import { find, type Scenario } from '../rig/scenario.ts';
+import { findWithMoves, inARow, restartWorker, seenInDevices } from '../rig/worker-outages.ts';
 
 export const workerRefuses: Scenario = {
   name: 'worker-5xx',
@@ -37,24 +38,33 @@ export const workerRefuses: Scenario = {
 export const workerHangs: Scenario = {
   name: 'worker-hangs',
   title: 'every process of the Worker is stopped with SIGSTOP, and goes on later with the requests it was sent',
+  seenBy:
+    'the relay, on a connection that is kept through the hang, and the changes of position that devices wrote down',
   run: async ({ worker, count }) => {
     const hangMs = count(60, 4) * 1000;
     const aroundMs = count(5, 1) * 1000;
     const perSecond = 300;
+    const messages = ((hangMs + 2 * aroundMs) / 1000) * perSecond;
     await using gate = await HttpGate.start(worker.url);
-    await using rig = await FaultRig.open(worker, 50);
+    // A device remembers 100 changes of position; every other message makes one.
+    await using rig = await FaultRig.open(worker, Math.ceil(messages / 180));
+    const { maker, devices } = rig;
     const bridge = rig.startBridge({ spool: await rig.makeSpool(), workerUrl: gate.url });
     await bridge.untilBrokerConnected();
     // The requests that were given up stay with the Worker: once awake it has the retries beside them.
     gate.setFaults({ givesUpAfterMs: 1500 });
-    const loading = rig.load(((hangMs + 2 * aroundMs) / 1000) * perSecond, perSecond);
+    const loading = rig.load(messages, perSecond, (index) => [
+      maker.make({ device: devices[Math.floor(index / inARow) % devices.length], moves: true }),
+    ]);
     await sleep(aroundMs);
     worker.freezeWorker();
     await sleep(hangMs);
     worker.thawWorker();
     await loading;
-    const outcome = await rig.finish();
-    return [find(`${hangMs / 1000} s`, outcome, [`${gate.givenUp} requests given up by the bridge's side`])];
+    const finding = await findWithMoves(`${hangMs / 1000} s`, rig, await rig.finish());
+    finding.facts.push(`${gate.givenUp} requests given up by the bridge's side`);
+    if (gate.givenUp === 0) finding.failures.push('no request was given up');
+    return [finding];
   },
 };
 
@@ -74,77 +84,44 @@ export const answersLost: Scenario = {
   },
 };
 
-/** Messages of one device in a row, so that a batch has several of it: a single one applied twice would change nothing. */
-const inARow = 10;
 /** A bridge has three batches under way; those that are not held meet the restart as it comes. */
 const heldBatches = 2;
-const heldWithinMs = 10_000;
 
 export const workerRestarts: Scenario = {
   name: 'worker-restarts',
   title: 'the Worker is killed and restarted under load, in turn with SIGKILL and in order, after it took two batches',
-  seenBy:
-    'the devices’ states, read after each restart, because relay sockets end with the Worker. Lost: in one round every ' +
-    'changing message of a device has a property of its own. Doubled: each one changes the position, and the changes ' +
-    'that the devices wrote down are counted',
-  run: async ({ worker, count, say }) => {
-    const restarts = count(20, 2);
+  seenBy: seenInDevices,
+  run: async ({ worker, count }) => {
     const deviceCount = 40;
-    const perRound = count(deviceCount * slotsPerDevice, 800);
     await using gate = await HttpGate.start(worker.url);
     await using rig = await FaultRig.open(worker, deviceCount);
     const { maker, devices } = rig;
     const spool = await rig.makeSpool();
-    const { healthPort } = spool;
     const bridge = rig.startBridge({ spool, workerUrl: gate.url });
     await bridge.untilBrokerConnected();
-    const counter = new PositionCounter();
-    const moves = { made: 0, missing: 0, tooMany: 0 };
-    let stale = 0;
-    for (let round = 0; round < restarts; round += 1) {
-      const loading = rig.load(perRound, 800, (index) => [
-        maker.make({ device: devices[Math.floor(index / inARow) % deviceCount], moves: true }),
-      ]);
-      await rig.untilSent(round * perRound + Math.floor(perRound / 4));
-      gate.setFaults({ holdsAnswer: (body) => gate.held < heldBatches && hasSeveralChanging(body) });
-      await untilHeld(gate);
-      await worker.restartWorker(round % 2 === 0 ? 'kill' : 'leave');
-      // The relay is connected before the bridge sends the batches again, so that their pushes are seen.
-      await rig.watch.untilBack(round + 1);
-      gate.setFaults({});
-      gate.dropHeld();
-      await loading;
-      await rig.publisher.drained(60_000);
-      const left = await untilSpoolEmpty(healthPort);
-      if (left > 0) throw new Error(`${left} messages stay in the spool after restart ${round + 1}`);
-      stale += await maker.compareState(worker);
-      moves.made = moves.missing = moves.tooMany = 0;
-      for (const { deviceId } of devices) {
-        const [made, recorded] = [maker.countChanging(deviceId), await counter.count(worker, deviceId)];
-        moves.made += made;
-        moves.missing += Math.max(0, made - recorded);
-        moves.tooMany += Math.max(0, recorded - made);
-      }
-      if (round % 5 === 4) say(`${round + 1} restarts`);
-    }
-    const taken = await readMetric(healthPort, 'bridge_items_total{result="accepted"}');
-    const settled = await rig.finish();
-    const doubled = Math.max(settled.doubled, moves.tooMany);
-    const outcome = { ...settled, doubled, stale: settled.stale + stale };
-    const facts = [
-      `the bridge was told "accepted" for ${taken}`,
-      `${moves.made + moves.tooMany - moves.missing} changes of position for ${moves.made} messages`,
-      `the relay was lost ${rig.watch.losses} times`,
-    ];
-    const finding = find(`${restarts} restarts`, outcome, facts, {
-      // Effects that the relay missed count from when the state was read, so their order is unknown.
-      isOrderKept: false,
-      isRelayKept: false,
-      isMemoryKept: false,
+    let taken = 0;
+    const finding = await restartWorker(rig, {
+      restarts: count(20, 2),
+      perRound: count(deviceCount * slotsPerDevice, 800),
+      perSecond: 800,
+      make: (index) => maker.make({ device: devices[Math.floor(index / inARow) % deviceCount], moves: true }),
+      beforeRestart: async () => {
+        gate.setFaults({ holdsAnswer: (body) => gate.held < heldBatches && hasSeveralChanging(body) });
+        await eventually('batches with several changing messages of a device', () => gate.held >= heldBatches);
+      },
+      // Not before: the bridge then sends these batches again.
+      afterRestart: () => {
+        gate.setFaults({});
+        gate.dropHeld();
+      },
+      untilDelivered: async () => {
+        await untilSpoolEmpty(spool.healthPort);
+        taken = await readMetric(spool.healthPort, 'bridge_items_total{result="accepted"}');
+      },
     });
-    if (stale > 0) finding.failures.push(`${stale} properties that do not show the last message`);
-    if (moves.missing > 0) finding.failures.push(`${moves.missing} changes of position missing`);
-    if (taken !== outcome.accepted) finding.failures.push(`${taken} answers for ${outcome.accepted} messages`);
+    finding.facts.push(`the bridge was told "accepted" for ${taken}`, `the relay was lost ${rig.watch.losses} times`);
+    const accepted = finding.outcome?.accepted;
+    if (taken !== accepted) finding.failures.push(`${taken} answers for ${accepted} messages`);
     return [finding];
   },
 };
@@ -154,12 +131,4 @@ function hasSeveralChanging(body: string): boolean {
   const { items } = JSON.parse(body) as { items: UplinkItem[] };
   const changing = items.filter(({ payload }) => payload?.includes('"position"')).map(({ topic }) => topic);
   return new Set(changing).size < changing.length;
-}
-
-async function untilHeld(gate: HttpGate): Promise<void> {
-  const deadlineMs = performance.now() + heldWithinMs;
-  while (gate.held < heldBatches) {
-    if (performance.now() > deadlineMs) throw new Error('no batch has several changing messages of a device');
-    await sleep(10);
-  }
 }
