@@ -1,27 +1,29 @@
 // Stands between the bridge and the Worker and injects failures that the real Worker has no switch for. It refuses batches,
 // drops or holds answers after the commit, and cuts the bridge's connection while the Worker still works. Everything else,
 // the bridge's WebSocket too, passes unchanged.
+import { once } from 'node:events';
 import { Agent, createServer, request, type IncomingMessage, type ServerResponse } from 'node:http';
 import { connect } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { buffer } from 'node:stream/consumers';
 import { LoopbackServer } from '../../../rig/loopback-server.ts';
 
 export type GateFaults = {
-  /** Answers this status instead of asking the Worker; null asks it. */
-  refuse: () => { status: number; retryAfter?: string } | null;
+  /** Answers this status instead of asking the Worker; null asks it. 429 says when to ask again. */
+  refuse: () => number | null;
   /** After the Worker has answered: the connection is cut in place of the answer. */
   losesAnswer: () => boolean;
   /** After the Worker has answered this request: the answer is held until `dropHeld` cuts the connection. */
   holdsAnswer: (body: string) => boolean;
   /** The bridge's connection is cut after this long, while the request stays with the Worker. */
-  givesUpAfterMs: number | null;
+  givesUpAfterMs: number | undefined;
 };
 
 const noFaults: GateFaults = {
   refuse: () => null,
   losesAnswer: () => false,
   holdsAnswer: () => false,
-  givesUpAfterMs: null,
+  givesUpAfterMs: undefined,
 };
 const maxUpstream = 64;
 
@@ -64,68 +66,45 @@ export class HttpGate extends LoopbackServer {
   }
 
   async #take(incoming: IncomingMessage, response: ServerResponse): Promise<void> {
-    const chunks: Buffer[] = [];
+    let timer: NodeJS.Timeout | undefined;
     try {
-      for await (const chunk of incoming) chunks.push(chunk as Buffer);
-    } catch (error) {
-      response.destroy(error as Error);
-      return;
-    }
-    const refusal = this.#faults.refuse();
-    if (refusal !== null) {
-      this.refused += 1;
-      const { status, retryAfter } = refusal;
-      response
-        .writeHead(status, retryAfter === undefined ? {} : { 'retry-after': retryAfter })
-        .end('a fault on request');
-      return;
-    }
-    const { givesUpAfterMs } = this.#faults;
-    const timer =
-      givesUpAfterMs === null
-        ? undefined
-        : setTimeout(() => {
-            this.givenUp += 1;
-            incoming.socket.destroy();
-          }, givesUpAfterMs);
-    const { method, url: path, headers } = incoming;
-    const upstream = request({ ...this.#address(), method, path, headers, agent: this.#agent });
-    upstream.on('error', () => {
-      clearTimeout(timer);
+      const body = await buffer(incoming);
+      const status = this.#faults.refuse();
+      if (status !== null) {
+        this.refused += 1;
+        response.writeHead(status, status === 429 ? { 'retry-after': '1' } : {}).end('a fault on request');
+        return;
+      }
+      const { givesUpAfterMs } = this.#faults;
+      const giveUp = (): void => {
+        this.givenUp += 1;
+        incoming.socket.destroy();
+      };
+      if (givesUpAfterMs !== undefined) timer = setTimeout(giveUp, givesUpAfterMs);
+      const { method, url: path, headers } = incoming;
+      const upstream = request({ ...this.#address(), method, path, headers, agent: this.#agent }).end(body);
+      // Once it has begun to answer, the end of the connection shows at the answer, too.
+      upstream.on('error', () => undefined);
+      const [answer] = (await once(upstream, 'response')) as [IncomingMessage];
+      this.#passOn(body, answer, await buffer(answer), response);
+    } catch {
+      // One of the two sides closed its connection.
       incoming.socket.destroy();
-    });
-    const body = Buffer.concat(chunks);
-    upstream.on('response', (answer) => void this.#passOn(body, answer, response, timer));
-    upstream.end(body);
-  }
-
-  async #passOn(
-    body: Buffer,
-    answer: IncomingMessage,
-    response: ServerResponse,
-    timer: NodeJS.Timeout | undefined,
-  ): Promise<void> {
-    const chunks: Buffer[] = [];
-    try {
-      for await (const chunk of answer) chunks.push(chunk as Buffer);
-    } catch (error) {
-      response.destroy(error as Error);
-      return;
     } finally {
       clearTimeout(timer);
     }
+  }
+
+  #passOn(body: Buffer, { statusCode, headers }: IncomingMessage, answer: Buffer, response: ServerResponse): void {
     if (this.#faults.losesAnswer()) {
       this.lostAnswers += 1;
       response.destroy();
-      return;
-    }
-    if (this.#faults.holdsAnswer(body.toString())) {
+    } else if (this.#faults.holdsAnswer(body.toString())) {
       this.#held.push(response);
-      return;
+    } else {
+      const type = headers['content-type'];
+      response.writeHead(statusCode ?? 502, type === undefined ? {} : { 'content-type': type }).end(answer);
     }
-    const type = answer.headers['content-type'];
-    response.writeHead(answer.statusCode ?? 502, type === undefined ? {} : { 'content-type': type });
-    response.end(Buffer.concat(chunks));
   }
 
   #join(incoming: IncomingMessage, near: Duplex, head: Buffer): void {

@@ -24,7 +24,7 @@ export const spoolFull: Scenario = {
     await bridge.untilBrokerConnected();
     const rounds = count(5, 1);
     for (let round = 0; round < rounds; round += 1) {
-      gate.setFaults({ refuse: () => ({ status: 503 }) });
+      gate.setFaults({ refuse: () => 503 });
       await rig.load(1200, 1200, () => [rig.maker.make({ padBytes: 400 })]);
       await bridge.untilLogged('the spool is full: messages wait unacknowledged at the broker');
       await bridge.kill('SIGKILL');
@@ -63,7 +63,7 @@ async function damage(
   await bridge.untilBrokerConnected();
   const places = count(100, 3);
   for (let place = 0; place < places; place += 1) {
-    gate.setFaults({ refuse: () => ({ status: 503 }) });
+    gate.setFaults({ refuse: () => 503 });
     await spoolOne(rig, bridge, path);
     await spoolOne(rig, bridge, path);
     const start = await untilStill(path);

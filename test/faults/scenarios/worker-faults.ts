@@ -22,12 +22,7 @@ export const workerRefuses: Scenario = {
     await bridge.untilBrokerConnected();
     const loading = rig.load(((outageMs + 2 * aroundMs) / 1000) * perSecond, perSecond);
     await sleep(aroundMs);
-    gate.setFaults({
-      refuse: () => {
-        const status = random.pick([500, 502, 503, 504, 429, 408]);
-        return status === 429 ? { status, retryAfter: '1' } : { status };
-      },
-    });
+    gate.setFaults({ refuse: () => random.pick([500, 502, 503, 504, 429, 408]) });
     await sleep(outageMs);
     gate.setFaults({});
     await loading;
