@@ -1,11 +1,10 @@
 // `npm start` under clients that read a status view as fast as they are answered, while the scheduled job runs again and
 // again. The service must answer all the time, run the job, and keep its parts.
-import { Agent, request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { activate, addProduct, signUp } from '../../../rig/clients/accounts.ts';
 import { connectApi } from '../../../rig/clients/api.ts';
 import { chooseLocalPlace, LocalRun } from '../../../rig/services/local-run.ts';
-import { findOther, type Scenario } from './scenario.ts';
+import type { Scenario } from './scenario.ts';
 
 const clients = 16;
 const lookEveryMs = 250;
@@ -45,17 +44,17 @@ export const localLoad: Scenario = {
     if (failedRuns > 0) failures.push(`${failedRuns} runs of the schedule failed`);
     if (JSON.stringify(run.parts) !== pids) failures.push('a part was started again');
     const facts = [`${load.answers} answers`, `${scheduled().length} runs of the schedule`];
-    return [findOther(`${Math.round(tookSeconds)} s of load`, facts, failures)];
+    return [{ label: `${Math.round(tookSeconds)} s of load`, facts, failures }];
   },
 };
 
 /** Keeps one request of each client under way. */
 class Load {
-  readonly #agent = new Agent({ keepAlive: true, maxSockets: clients });
   readonly #url: string;
   readonly #token: string;
+  readonly #breakingOff = new AbortController();
   #lastAnswerAtMs = performance.now();
-  readonly #stopping = new AbortController();
+  #isStopping = false;
   answers = 0;
   /** How often each status or error came. */
   readonly otherAnswers = new Map<string, number>();
@@ -75,34 +74,24 @@ class Load {
 
   /** Lets the requests under way be answered, or breaks them off. */
   stop(isStuck: boolean): void {
-    this.#stopping.abort();
-    if (isStuck) this.#agent.destroy();
+    this.#isStopping = true;
+    if (isStuck) this.#breakingOff.abort();
   }
 
   async #work(): Promise<void> {
-    while (!this.#isStopping()) {
-      const outcome = await this.#ask();
-      if (outcome === '200') {
+    while (!this.#isStopping) {
+      const answer = await this.#ask().catch((error: unknown) => String(error));
+      if (answer === '200') {
         this.answers += 1;
         this.#lastAnswerAtMs = performance.now();
-      } else if (!this.#isStopping()) this.otherAnswers.set(outcome, (this.otherAnswers.get(outcome) ?? 0) + 1);
+      } else this.otherAnswers.set(answer, (this.otherAnswers.get(answer) ?? 0) + 1);
     }
   }
 
-  #isStopping(): boolean {
-    return this.#stopping.signal.aborted;
-  }
-
-  #ask(): Promise<string> {
-    return new Promise((resolve) => {
-      const headers = { authorization: `Bearer ${this.#token}` };
-      const asked = request(this.#url, { agent: this.#agent, headers }, (response) => {
-        response.resume();
-        response.once('end', () => resolve(String(response.statusCode)));
-        response.once('error', (error) => resolve(error.message));
-      });
-      asked.once('error', (error) => resolve(error.message));
-      asked.end();
-    });
+  async #ask(): Promise<string> {
+    const headers = { authorization: `Bearer ${this.#token}` };
+    const response = await fetch(this.#url, { headers, signal: this.#breakingOff.signal });
+    await response.text();
+    return String(response.status);
   }
 }

@@ -57,10 +57,6 @@ export function find(label: string, outcome: Outcome, facts: string[], wanted: W
   return { label, outcome, facts, failures };
 }
 
-export function findOther(label: string, facts: string[], failures: string[]): Finding {
-  return { label, facts, failures };
-}
-
 export function describeFinding({ label, outcome, facts, failures }: Finding): string {
   const verdict = failures.length === 0 ? '' : `  FAILED: ${failures.join('; ')}`;
   const figures = [...(outcome === undefined ? [] : describeOutcome(outcome)), ...facts];
