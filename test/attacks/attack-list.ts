@@ -6,6 +6,7 @@ import { forgedCredentials } from './floods/forged-credentials.ts';
 import { gatewayHalfOpen } from './floods/gateway-half-open.ts';
 import { halfOpen } from './floods/half-open.ts';
 import { httpFloods } from './floods/http-floods.ts';
+import { lesserRights } from './floods/lesser-rights.ts';
 import { malformedFrames } from './floods/malformed-frames.ts';
 import { mqttFloods } from './floods/mqtt-floods.ts';
 import { relayFloods } from './floods/relay-floods.ts';
@@ -13,6 +14,7 @@ import { signedInFloods } from './floods/signed-in-floods.ts';
 
 export const attacks: readonly Attack[] = [
   ...forgedCredentials,
+  ...lesserRights,
   ...httpFloods,
   ...bulkFloods,
   ...signedInFloods,
