@@ -74,12 +74,12 @@ export const relayFloods: Attack[] = [
   },
   {
     name: 'frame-flood',
-    title: 'signed-in sockets that send frames as fast as the connection takes them',
+    title: 'signed-in sockets that send pings and ask for snapshots as fast as the connection takes them',
     holds: 'closed or held to a rate',
     run: async ({ url, own }, { seconds }) => {
       const tally = new Tally();
       const untilMs = endOf(seconds);
-      const pingAtOnce = 200;
+      const framesAtOnce = 200;
       const attempt = async (number: number): Promise<void> => {
         while (performance.now() < untilMs) {
           const { socket, refused } = await open(url, addressOf(number));
@@ -93,12 +93,13 @@ export const relayFloods: Attack[] = [
           socket.send(JSON.stringify({ action: 'auth', token: own.token }));
           let sent = 1;
           // The platform answers the exact spelling itself; every other one comes to the shard.
-          const ping = number % 2 === 0 ? '{"action":"ping"}' : '{"action": "ping"}';
+          const snapshot = { action: 'subscribe', topic: `/sys/${own.productKey}/+/#`, snapshot: true };
+          const frame = ['{"action":"ping"}', '{"action": "ping"}', JSON.stringify(snapshot)][number % 3]!;
           const mayGoOn = (): boolean => socket.readyState === WebSocket.OPEN && performance.now() < untilMs;
           while (mayGoOn()) {
-            for (let frame = 0; frame < pingAtOnce; frame += 1) socket.send(ping);
-            sent += pingAtOnce;
-            const enough = sent - 2 * pingAtOnce;
+            for (let count = 0; count < framesAtOnce; count += 1) socket.send(frame);
+            sent += framesAtOnce;
+            const enough = sent - 2 * framesAtOnce;
             while (answered < enough && mayGoOn()) await sleep(1);
           }
           tally.tried += sent;

@@ -10,7 +10,7 @@ const writes = ({ own }: Target): { path: string; method: string; body: object }
   post('/products', { productKey: name(), name: 'Flood' }),
   post('/users/api-keys', { description: 'flood' }),
   post('/devices/claim-tokens', {}),
-  { path: `/products/${own.productKey}`, method: 'PUT', body: { name: name() } },
+  { path: `/products/${own.productKey}`, method: 'PUT', body: { offlineGraceSeconds: Date.now() % 60 } },
   post(`/devices/${own.devices[6]?.deviceId ?? ''}/members`, { email: `${name()}@example.test`, role: 'viewer' }),
   post(`/devices/${own.devices[6]?.deviceId ?? ''}/guest-links`, {
     command: { action: 'trigger' },
@@ -39,11 +39,11 @@ export const signedInFloods: Attack[] = [
   flood(
     {
       name: 'deep-pages',
-      title: 'a signed-in user asks for pages far beyond the end',
-      holds: 'answered without reading what lies before',
+      title: 'a signed-in user searches, and asks for pages far beyond the end',
+      holds: 'answered without reading what lies before; a search counts as five requests',
     },
     ({ own }, number) => ({
-      path: `/api/v1/devices?page=${1 + (number % 100_000)}&size=100`,
+      path: `/api/v1/devices?${number % 2 === 0 ? 'search=x&' : ''}page=${1 + (number % 100_000)}&size=100`,
       headers: { Authorization: `Bearer ${own.token}` },
       address: oneAddress,
     }),
