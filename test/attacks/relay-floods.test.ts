@@ -117,7 +117,7 @@ it('closes a socket that sends without end, keeps its address out, and answers t
   await expect(openFrom(address)).rejects.toThrow('429');
 });
 
-it('shuts out for a minute an address that sends a giant frame before any login, and not one that sends a large one', async () => {
+it('lets no giant frame before a login fill the memory: its address is shut out for a minute, that of a large one is not', async () => {
   const [large, giant] = [newAddress(), newAddress()];
   const before = workerdMebibytes();
   const tooLarge = { code: 1009, reason: 'frame larger than 16 KiB' };

@@ -1,17 +1,11 @@
 // Clients that begin and do not end: headers that trickle, bodies that are torn, connections that only connect.
-import { connect, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Tally, type Attack } from '../rig/attack.ts';
+import { openTcp } from '../rig/raw-socket.ts';
 import { endOf, inParallel, nameOfError } from '../rig/traffic.ts';
 
-function open(url: string): Promise<Socket> {
-  const { hostname, port } = new URL(url);
-  return new Promise((resolve, reject) => {
-    const socket = connect(Number(port), hostname);
-    socket.once('connect', () => resolve(socket));
-    socket.on('error', reject);
-  });
-}
+const open = (url: string): Promise<Socket> => openTcp(new URL(url).port);
 
 const head = (more: string[]): string =>
   ['POST /api/v1/users/login HTTP/1.1', 'Host: latchwork', 'Content-Type: application/json', ...more].join('\r\n');

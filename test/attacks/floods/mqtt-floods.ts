@@ -1,22 +1,14 @@
 // Attacks on the way through the broker: by strangers before their login, and by a device that is signed in.
-import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import mqtt from 'mqtt';
 import { generate } from 'mqtt-packet';
 import { Random } from '../../faults/rig/random.ts';
 import { Tally, type Attack, type Target } from '../rig/attack.ts';
+import { openTcp } from '../rig/raw-socket.ts';
 import { endOf, nameOfError } from '../rig/traffic.ts';
 
 /** Loopback has 16 million addresses: each stranger comes from one of its own, or all from the same. */
 const strangerAddress = (number: number): string => `127.1.${(number >> 8) & 255}.${1 + (number & 127)}`;
-
-function openSocket(port: number, localAddress: string): Promise<Socket> {
-  return new Promise((resolve, reject) => {
-    const socket = connect({ port, host: '127.0.0.1', localAddress });
-    socket.once('connect', () => resolve(socket));
-    socket.on('error', reject);
-  });
-}
 
 async function loginOf({ mqttUrl, own }: Target, index: number) {
   const device = own.devices[index];
@@ -82,7 +74,7 @@ export const mqttFloods: Attack[] = [
         for (let change = 0; change <= pick(4); change += 1) packet[pick(packet.length)] = pick(256);
         const bytes = pick(3) === 0 ? packet.subarray(0, pick(packet.length) + 1) : packet;
         try {
-          const socket = await openSocket(mqttPort, strangerAddress(number));
+          const socket = await openTcp(mqttPort, strangerAddress(number));
           socket.on('error', () => undefined);
           const ended = new Promise<'closed'>((resolve) => socket.once('close', () => resolve('closed')));
           socket.write(Buffer.concat([bytes, good[1] ?? Buffer.alloc(0)]));

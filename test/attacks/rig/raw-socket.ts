@@ -1,5 +1,13 @@
-// A WebSocket that is under the attacker's own hand, so that it can stop reading and send what no library sends.
+// Sockets and WebSockets under the attacker's own hand, so that it can stop reading and send what no library sends.
 import { connect, type Socket } from 'node:net';
+
+export function openTcp(port: number | string, localAddress?: string): Promise<Socket> {
+  const socket = connect({ port: Number(port), host: '127.0.0.1', ...(localAddress && { localAddress }) });
+  return new Promise((resolve, reject) => {
+    socket.once('connect', () => resolve(socket));
+    socket.on('error', reject);
+  });
+}
 
 /** @throws Error if the service does not open one */
 export function openByHand(url: string, headers: Record<string, string>): Promise<Socket> {
