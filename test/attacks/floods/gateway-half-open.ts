@@ -90,9 +90,8 @@ async function visit({ gateway, own }: Target, tally: Tally): Promise<void> {
   const { username, password, clientId } = device.mqtt;
   const startedAtMs = performance.now();
   try {
-    const client = await mqtt.connectAsync(`mqtt://127.0.0.1:${gateway.port}`, {
-      ...{ username, password, clientId, connectTimeout: honestWithinMs, reconnectPeriod: 0 },
-    });
+    const login = { username, password, clientId, connectTimeout: honestWithinMs, reconnectPeriod: 0 };
+    const client = await mqtt.connectAsync(`mqtt://127.0.0.1:${gateway.port}`, login, false);
     await client.publishAsync(device.topics.propertyPost, '{"id":"1","params":{"position":"up"}}', { qos: 1 });
     await client.endAsync(true);
     tally.note('a device is served');
