@@ -20,12 +20,11 @@ import { bodyTextFor, hostileText, hostileValue, spoiledFor, validFor } from '..
 import { createSchemaCheck, type JsonSchema } from '../../rig/inputs/json-schema.ts';
 import { bringUp, TestBridge } from '../worker/rig/clients/bridge.ts';
 import { send } from '../worker/rig/clients/client.ts';
+import { bridgeSecret } from '../worker/rig/clients/link.ts';
 import { provisionDevice, sessionOf, type TestDevice } from '../worker/rig/provision.ts';
 import { openSocket, type SocketEnd } from '../worker/rig/clients/socket.ts';
 
 const { propertyPost, propertySetReply, status } = topicActions;
-
-const bridgeSecret = 'bridge-secret-of-the-worker-tests-only';
 
 const schemaOf = (type: z.ZodType) => z.toJSONSchema(type, { io: 'input', unrepresentable: 'any' }) as JsonSchema;
 const batchesOf = <T>(input: fc.Arbitrary<T>, size: number) => fc.array(input, { minLength: size, maxLength: size });

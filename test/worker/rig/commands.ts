@@ -9,24 +9,13 @@ import { reportConnected as connect, reportDisconnected as disconnect, sessionOf
 const { propertyPost, propertySet } = topicActions;
 
 export type Device = { productKey: string; deviceId: string };
-export type Receipt = {
-  message: string;
-  commandId: string;
-  deviceOnline: boolean;
-  expiresAt: string;
-  state?: string;
-  elapsedMs?: number;
-};
+export type Receipt = { commandId: string; elapsedMs?: number };
 export type Command = {
   commandId: string;
   state: string;
-  reason: string | null;
-  replyCode: number | null;
-  params: object;
-  kept: boolean;
   steps: Record<'accepted' | 'published' | 'brokerAcknowledged' | 'deviceAcknowledged' | 'confirmed', number | null>;
 };
-export type Message = { id: string; method: string; params: object; time: number };
+export type Message = { id: string; params: object };
 
 export let owner: TestUser;
 export let bridge: TestBridge;

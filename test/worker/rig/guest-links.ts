@@ -4,14 +4,7 @@ import { bringUp } from './clients/bridge.ts';
 import { call, type CallOptions } from './clients/client.ts';
 import { nextCommand, owner, reply, type Device } from './commands.ts';
 
-export type Link = {
-  linkId: string;
-  url: string;
-  maxUses: number;
-  uses: number;
-  state: string;
-  lastUsedAt: string | null;
-};
+export type Link = { linkId: string; url: string; maxUses: number; state: string };
 export type Event = { status: string; reason: string; detail: string; address: string | null };
 
 export const dayMs = 86_400_000;
