@@ -2,8 +2,8 @@
 import { env } from 'cloudflare:workers';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { call, createUser, makeDevice, makeProduct, type TestUser } from '../rig/clients/client.ts';
+import { createKey, type Key } from '../rig/authorization-callers.ts';
 
-type Key = { keyId: string; apiKey: string; description: string };
 type ListedKey = { keyId: string; description: string; createdAt: string; lastUsedAt: string | null };
 type Page<T> = { list: T[]; total: number; page: number; size: number };
 
@@ -11,10 +11,6 @@ let user: TestUser;
 beforeAll(async () => {
   user = await createUser();
 });
-
-async function createKey(owner = user, description = 'automation'): Promise<Key> {
-  return (await call<Key>('POST', '/users/api-keys', { token: owner.token, body: { description } })).data;
-}
 
 async function listKeys(owner = user): Promise<Page<ListedKey>> {
   return (await call<Page<ListedKey>>('GET', '/users/api-keys', { token: owner.token })).data;
@@ -46,16 +42,23 @@ describe('POST /users/api-keys', () => {
 
   // No answer shows what is stored.
   it('stores the value as a digest only', async () => {
-    const { apiKey } = await createKey();
+    const { apiKey } = await createKey(user);
     const { results } = await env.DB.prepare('select * from api_keys').all();
     expect(JSON.stringify(results)).not.toContain(apiKey.slice(3));
+  });
+
+  it('gives a user twenty keys and no more, also if they are made at once', async () => {
+    const { token } = await createUser();
+    const makings = Array.from({ length: 25 }, () => call('POST', '/users/api-keys', { token, body: {} }));
+    const statuses = (await Promise.all(makings)).map(({ status }) => status);
+    expect(statuses.filter((status) => status === 200)).toHaveLength(20);
   });
 });
 
 describe('GET /users/api-keys', () => {
   it('lists your keys newest first, in pages', async () => {
     const owner = await createUser();
-    for (const description of ['first', 'second', 'third']) await createKey(owner, description);
+    for (const description of ['first', 'second', 'third']) await createKey(owner, { description });
     const list = ['third', 'second', 'first'].map((description) => ({ description }));
     expect(await listKeys(owner)).toMatchObject({ list, total: 3, page: 1, size: 20 });
     const answer = await call<Page<ListedKey>>('GET', '/users/api-keys?page=2&size=1', { token: owner.token });
@@ -67,7 +70,7 @@ describe('DELETE /users/api-keys/:keyId', () => {
   it('lets nobody in by an invitation that an isolate made just after the deletion', async () => {
     const guest = await createUser();
     const { deviceId } = await makeDevice(user);
-    const key = await createKey();
+    const key = await createKey(user);
     const body = { email: guest.email, role: 'operator' };
     // The key is still remembered here.
     await call('GET', '/products', { key });
@@ -79,7 +82,7 @@ describe('DELETE /users/api-keys/:keyId', () => {
   });
 
   it('ends a key that another isolate deleted within a second', async () => {
-    const key = await createKey();
+    const key = await createKey(user);
     expect((await call('GET', '/products', { key })).status).toBe(200);
     // A deletion over HTTP would clear the cache of this isolate, too.
     await env.DB.prepare('delete from api_keys where key_id = ?').bind(key.keyId).run();
@@ -91,7 +94,7 @@ describe('DELETE /users/api-keys/:keyId', () => {
 
 describe('an API key', () => {
   it('does not stand in for a bearer token that is bad', async () => {
-    const key = await createKey();
+    const key = await createKey(user);
     expect((await call('GET', '/products', { key, token: 'stale' })).status).toBe(401);
   });
 
