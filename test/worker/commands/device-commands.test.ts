@@ -35,7 +35,7 @@ import {
   type Receipt,
 } from '../rig/commands.ts';
 
-const { propertyPost, propertySet, propertySetReply } = topicActions;
+const { propertyPost, propertySet } = topicActions;
 
 beforeAll(signUpOwner);
 beforeEach(openBridge);
@@ -62,11 +62,6 @@ describe('POST /devices/:deviceId/control', () => {
       time: expect.any(Number) as number,
     });
     expect(unheard(device)).toEqual([]);
-  });
-
-  it('says when the device is not known to be there', async () => {
-    const device = await activate();
-    expect((await control(device, up)).data).toMatchObject({ message: 'command_sent', deviceOnline: false });
   });
 
   it('refuses to keep a momentary one', async () => {
@@ -109,16 +104,6 @@ describe('the life of a command', () => {
     const times = [accepted, published, brokerAcknowledged, deviceAcknowledged, confirmed];
     expect(times.every((time) => Number.isInteger(time))).toBe(true);
     expect(times.toSorted((one, other) => one! - other!)).toEqual(times);
-  });
-
-  it('takes replies on both topics, with the id as text or as it was sent', async () => {
-    const device = await activateOnline();
-    const first = (await control(device, up)).data.commandId;
-    await bringUp(device, { action: propertySetReply, payload: { id: first, code: 0 } });
-    expect(await read(device, first)).toMatchObject({ state: 'acknowledged', replyCode: 0 });
-    const second = (await control(device, down)).data.commandId;
-    await bringUp(device, reply('0123456789abcdef', 500), { action: propertyPost, payload: replyOf(second) });
-    expect(await read(device, second)).toMatchObject({ state: 'acknowledged', replyCode: null });
   });
 
   it('tells whose it is, and whether an API key sent it, also after sleep', async () => {

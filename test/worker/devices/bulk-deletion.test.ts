@@ -95,13 +95,4 @@ describe('DELETE /products/:productKey/devices', () => {
     }
     expect(await listIds()).toEqual([deviceId]);
   });
-
-  it('is for the owner alone', async () => {
-    await activate('SN-1');
-    const stranger = await createUser();
-    expect(await deleteBy(ever, stranger.token)).toMatchObject({ status: 403, message: 'forbidden' });
-    expect((await call('DELETE', `/products/${productKey}/devices?${ever}`)).status).toBe(401);
-    expect((await call('DELETE', `/products/none/devices?${ever}`, { token: owner.token })).status).toBe(404);
-    expect(await listIds()).toHaveLength(1);
-  });
 });

@@ -149,17 +149,6 @@ describe('rows', () => {
     await ingest(sessionOf(device.deviceId), device.productKey, 'spool', messages);
     expect(await rowsWritten(device.deviceId)).toBe(before + 1);
   });
-
-  it('are at most one for a sign of life where silence is watched, and none within its resolution', async () => {
-    const device = await provisionDevice();
-    // No session is known to the broker: its own word alone says that it is there.
-    await report(device, { position: 'up' });
-    await untilSettled(device.deviceId);
-    await runDurableObjectAlarm(sessionOf(device.deviceId));
-    const before = await rowsWritten(device.deviceId);
-    await report(device, { position: 'up' });
-    expect(await rowsWritten(device.deviceId)).toBe(before);
-  });
 });
 
 describe('a deleted device', () => {

@@ -2,7 +2,6 @@
 import { env } from 'cloudflare:workers';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { inPerson } from '../../../src/domain/access.ts';
-import { createKey } from '../rig/authorization-callers.ts';
 import { call, type Answer, type CallOptions, type TestUser } from '../rig/clients/client.ts';
 import {
   maker,
@@ -213,16 +212,6 @@ describe('a claim that the product’s owner undoes', () => {
     expect(events.map(({ reason }) => reason)).toContain('claim_undone');
     expect(JSON.stringify(events)).not.toMatch(/Anna|claimed"|joined|online/);
     expect(await activate(productKey, await tokenOf(bert)), 'as after a release').toMatchObject({ status: 200 });
-  });
-
-  it('is nobody else’s to undo, not with an API key, and not if the maker claimed it', async () => {
-    const { deviceId } = await claimed();
-    const key = await createKey(maker);
-    for (const user of [anna, bert]) expect((await undo(deviceId, as(user))).status).toBe(403);
-    expect((await undo(deviceId, { key })).status).toBe(401);
-    const own = await activate(await createProduct());
-    expect((await undo(own.data.deviceId, as(maker))).status).toBe(403);
-    expect(await read(anna, deviceId)).toMatchObject({ status: 200 });
   });
 
   it('stays for good after 14 days, also if the device was transferred meanwhile', async () => {

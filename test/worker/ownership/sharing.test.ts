@@ -55,14 +55,6 @@ describe('an invitation', () => {
     expect(await accept(data.invitationId, friend)).toMatchObject({ code: 404 });
   });
 
-  it('is for whom it was sent to alone', async () => {
-    const { invitationId } = (await invite(device, friend)).data;
-    expect(await accept(invitationId, stranger)).toMatchObject({ code: 404, message: 'not_found' });
-    const declined = await call('DELETE', `/invitations/${invitationId}`, { token: stranger.token });
-    expect(declined).toMatchObject({ code: 404 });
-    expect(await incomingOf(friend)).toMatchObject({ total: 1 });
-  });
-
   it('ends when it is declined, withdrawn, too old or replaced', async () => {
     const first = (await invite(device, friend)).data.invitationId;
     expect(await call('DELETE', `/invitations/${first}`, { token: friend.token })).toMatchObject({ code: 200 });
