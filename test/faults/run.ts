@@ -12,17 +12,15 @@ const usage = `Usage: npm run test:faults -- [options]
 
   --only NAME[,NAME]  these scenarios alone: ${scenarios.map(({ name }) => name).join(', ')}
   --seed N            the same choices again; printed with every run
-  --scale F           counts and durations of the full run times F (1)
-  --short             the small counts that run with the other tests`;
+  --scale F           counts and durations of the full run times F (1)`;
 
-type Options = { chosen: Scenario[]; seed: number; scale: number; isShort: boolean };
+type Options = { chosen: Scenario[]; seed: number; scale: number };
 
 function readOptions(): Options {
   const options = {
     only: { type: 'string' },
     seed: { type: 'string' },
     scale: { type: 'string' },
-    short: { type: 'boolean', default: false },
   } as const;
   return readCommandLine({ name: 'npm run test:faults', usage, options }, ({ values }) => {
     const names = values.only?.split(',') ?? scenarios.map(({ name }) => name);
@@ -33,19 +31,18 @@ function readOptions(): Options {
     const scale = Number(values.scale ?? 1);
     if (!(scale > 0)) throw new Error('--scale takes a number above 0');
     const chosen = scenarios.filter(({ name }) => names.includes(name));
-    return { chosen, seed, scale, isShort: values.short };
+    return { chosen, seed, scale };
   });
 }
 
-const options = readOptions();
+const { chosen, seed, scale } = readOptions();
 if (mosquittoMissing !== null) {
   console.error(mosquittoMissing);
   process.exit(2);
 }
 
-const { chosen, seed, scale, isShort } = options;
 console.log(describeMachine());
-console.log(`--seed ${seed}${isShort ? ' --short' : ` --scale ${scale}`}`);
+console.log(`--seed ${seed} --scale ${scale}`);
 
 const worker = await startFaultWorker();
 const stopBySignal = (): void => {
@@ -63,8 +60,8 @@ for (const { name, title, seenBy, run } of chosen) {
     const findings = await run({
       worker,
       random: new Random(seed),
-      isShort,
-      count: (full, short) => (isShort ? short : Math.max(1, Math.round(full * scale))),
+      isShort: false,
+      count: (full) => Math.max(1, Math.round(full * scale)),
       say: (line) => console.log(`  ... ${line}`),
     });
     for (const finding of findings) {
