@@ -28,7 +28,8 @@ export const networkCuts: Scenario = {
         ? [cut === 1 ? brokerLeg : workerLeg]
         : random.pick([[brokerLeg], [workerLeg], [brokerLeg, workerLeg]] as const);
       const kind = random.pick<Cut>(['reset', 'stall']);
-      const seconds = isShort ? 1 : random.between(1, 30);
+      // Most are short, so that fifty take ten minutes.
+      const seconds = isShort ? 1 : random.isBelow(0.3) ? random.between(10, 30) : random.between(1, 9);
       secondsCut += seconds;
       for (const leg of legs) leg.cut(kind);
       await sleep(seconds * 1000);
