@@ -2,6 +2,7 @@
 // effects than deliveries to the broker. Overtaken: a later message of the device had its effect before. A resting message
 // leaves no trace in its device: instead of doubled it is pushed again. It is unseen if it may have been pushed while
 // nobody listened. It judges; it must not know how anything was sent or seen.
+import { setTimeout as sleep } from 'node:timers/promises';
 
 type Message = {
   device: string;
@@ -34,6 +35,8 @@ export type Verdict = {
   examples: { lost: number[]; doubled: number[]; pushedAgain: number[]; overtaken: number[] };
 };
 
+/** Longer than any pause of bridge and Worker: back-off, the wait before a reconnect, a promotion. */
+export const giveUpAfterQuietMs = 60_000;
 const maxExamples = 8;
 
 export class History {
@@ -124,6 +127,16 @@ export class History {
 
   get missing(): number[] {
     return this.#numbersOf(isMissing);
+  }
+
+  /** Resolves when nothing is missing, or when no effect came for so long that none will. */
+  async untilSettled(giveUpMs = giveUpAfterQuietMs, onLook: () => void = () => undefined): Promise<void> {
+    const startedAtMs = performance.now();
+    while (this.missing.length > 0) {
+      onLook();
+      if (performance.now() - Math.max(startedAtMs, this.#lastEffectAtMs) > giveUpMs) return;
+      await sleep(100);
+    }
   }
 
   judge(): Verdict {

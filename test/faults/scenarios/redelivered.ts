@@ -41,6 +41,7 @@ export const redelivered: Scenario = {
       }
       const sender = new Sender(worker, random, history, [...lines.values()], messages);
       await Promise.all(Array.from({ length: batchesAtOnce }, () => sender.work()));
+      await history.untilSettled();
       await sleep(300);
       const stale = await maker.compareState(worker);
       const outcome = { ...history.judge(), stale, leftInSpools: 0, relayLosses: watch.losses };
