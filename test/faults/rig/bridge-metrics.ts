@@ -1,34 +1,28 @@
 // Reads the metrics of a bridge over HTTP: to wait for its spool, and for its own count of accepted messages.
-import { setTimeout as sleep } from 'node:timers/promises';
+import { eventually } from '../../../rig/changes.ts';
 
 /** A message may be on its way between two moments. */
-const looksToBelieve = 4;
+const looksToBelieve = 10;
 const emptyWithinMs = 60_000;
 
 /** 0 for a counter that has not begun. */
 export async function readMetric(healthPort: number, name: string): Promise<number> {
   const text = await (await fetch(`http://127.0.0.1:${healthPort}/metrics`)).text();
-  const line = text.split('\n').find((one) => one.startsWith(`${name} `));
+  const line = text.split('\n').find((candidate) => candidate.startsWith(`${name} `));
   return Number(line?.split(' ').at(-1) ?? 0);
 }
 
-/**
- * Resolves with 0 when the Worker has answered for every message of the bridge and no more come. If that takes too long, it
- * resolves with the number of messages that are left.
- */
-export async function untilSpoolEmpty(healthPort: number): Promise<number> {
-  const deadlineMs = performance.now() + emptyWithinMs;
+/** Resolves when the Worker has answered for every message of the bridge and no more come. @throws Error if it does not */
+export async function untilSpoolEmpty(healthPort: number): Promise<void> {
+  let left: number | null = null;
   let emptyLooks = 0;
-  for (;;) {
-    const left = await countLeft(healthPort);
+  const describe = () => (left === null ? 'an answer of a bridge' : `an empty spool; ${left} messages are left`);
+  const isEmpty = async () => {
+    left = await countLeft(healthPort);
     emptyLooks = left === 0 ? emptyLooks + 1 : 0;
-    if (emptyLooks === looksToBelieve) return 0;
-    if (performance.now() > deadlineMs) {
-      if (left === null) throw new Error('a bridge does not answer with its metrics');
-      return left;
-    }
-    await sleep(50);
-  }
+    return emptyLooks === looksToBelieve;
+  };
+  await eventually(describe, isEmpty, emptyWithinMs);
 }
 
 /** Null while it does not answer: it may be starting. */

@@ -4,6 +4,7 @@ import { connect } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { createWebSocketStream, WebSocket } from 'ws';
 import type { Activation } from '../../../rig/clients/accounts.ts';
+import type { Publisher } from './fault-rig.ts';
 import type { Numbered } from './message-maker.ts';
 import { StrictPublisher, type PublisherEvents } from './strict-publisher.ts';
 
@@ -26,47 +27,28 @@ export function overTcp(port: () => number): WayIn {
   return () => connect({ port: port(), host: '127.0.0.1', noDelay: true });
 }
 
-export class DirectPublishers {
-  readonly #byDevice: Map<string, StrictPublisher<Numbered>>;
-
-  private constructor(byDevice: Map<string, StrictPublisher<Numbered>>) {
-    this.#byDevice = byDevice;
-  }
-
-  static async connect(
-    devices: readonly Activation[],
-    ways: readonly WayIn[],
-    events: PublisherEvents<Numbered>,
-  ): Promise<DirectPublishers> {
-    const opened = devices.map(async (device, index) => {
-      const dial = ways[index % ways.length];
-      if (dial === undefined) throw new Error('there is no way in');
-      return [device.deviceId, await StrictPublisher.connect(() => dial(device), events, device.mqtt)] as const;
-    });
-    return new DirectPublishers(new Map(await Promise.all(opened)));
-  }
-
-  publish(message: Numbered): void {
-    this.#byDevice.get(message.device)?.publish(message);
-  }
-
-  get unacknowledged(): number {
-    return this.#sum(({ unacknowledged }) => unacknowledged);
-  }
-
-  get connections(): number {
-    return this.#sum(({ connections }) => connections);
-  }
-
-  async drained(timeoutMs: number): Promise<void> {
-    await Promise.all([...this.#byDevice.values()].map((publisher) => publisher.drained(timeoutMs)));
-  }
-
-  close(): void {
-    for (const publisher of this.#byDevice.values()) publisher.close();
-  }
-
-  #sum(of: (publisher: StrictPublisher<Numbered>) => number): number {
-    return [...this.#byDevice.values()].reduce((sum, publisher) => sum + of(publisher), 0);
-  }
+export async function connectDevices(
+  devices: readonly Activation[],
+  ways: readonly [WayIn, ...WayIn[]],
+  events: PublisherEvents<Numbered>,
+): Promise<Publisher> {
+  const opened = devices.map((device, index) => {
+    const dial = ways[index % ways.length] ?? ways[0];
+    return StrictPublisher.connect(() => dial(device), events, device.mqtt);
+  });
+  const publishers = await Promise.all(opened);
+  const byDevice = new Map(devices.map(({ deviceId }, index) => [deviceId, publishers[index]]));
+  return {
+    publish: (message) => byDevice.get(message.device)?.publish(message),
+    get unacknowledged() {
+      return publishers.reduce((sum, { unacknowledged }) => sum + unacknowledged, 0);
+    },
+    get connections() {
+      return publishers.reduce((sum, { connections }) => sum + connections, 0);
+    },
+    drained: async (timeoutMs) => {
+      await Promise.all(publishers.map((publisher) => publisher.drained(timeoutMs)));
+    },
+    close: () => publishers.forEach((publisher) => publisher.close()),
+  };
 }

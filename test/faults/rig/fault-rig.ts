@@ -11,16 +11,14 @@ import { Relay } from '../../../client/src/relay.ts';
 import { Changes } from '../../../rig/changes.ts';
 import { WorkerRig } from '../../../rig/worker/worker-rig.ts';
 import { untilSpoolEmpty } from './bridge-metrics.ts';
-import { History, type Verdict } from './history.ts';
+import { giveUpAfterQuietMs, History, type Verdict } from './history.ts';
 import { MessageMaker, type Numbered } from './message-maker.ts';
-import { type PublisherEvents, type PublisherLogin, StrictPublisher } from './strict-publisher.ts';
+import { type PublisherEvents, StrictPublisher } from './strict-publisher.ts';
 
 const tickMs = 10;
-/** Longer than any pause of bridge and Worker: back-off, the wait before a reconnect, a promotion. */
-const giveUpAfterQuietMs = 60_000;
 const drainWithinMs = 120_000;
 /** How long to wait for messages that should not come any more. */
-const lateMs = 300;
+export const lateMs = 300;
 /** A publisher that is slowed down must not collect the whole load in memory and then burst. */
 const maxBehind = 2000;
 
@@ -29,14 +27,16 @@ export type Spool = { dir: string; healthPort: number };
 export type Outcome = Verdict & {
   /** Slots of the devices' states that hold another number than the last one sent. */
   stale: number;
-  leftInSpools: number;
   /** How often the relay connection was lost; effects in between were not seen. */
   relayLosses: number;
 };
 
 export type FaultBroker = { port: number; stop: (signal: 'SIGTERM' | 'SIGKILL') => Promise<void> };
 /** One for all devices, or one each. */
-type Publisher = Pick<StrictPublisher<Numbered>, 'publish' | 'unacknowledged' | 'connections' | 'drained' | 'close'>;
+export type Publisher = Pick<
+  StrictPublisher<Numbered>,
+  'publish' | 'unacknowledged' | 'connections' | 'drained' | 'close'
+>;
 
 export class FaultRig<B extends FaultBroker = Mosquitto> {
   readonly worker: WorkerRig;
@@ -50,32 +50,21 @@ export class FaultRig<B extends FaultBroker = Mosquitto> {
   readonly #bridges: BridgeProcess[] = [];
   #toPublish = 0;
 
-  private constructor(
-    parts: Pick<FaultRig<B>, 'worker' | 'devices' | 'broker' | 'history' | 'maker' | 'watch' | 'publisher'>,
-  ) {
-    this.worker = parts.worker;
-    this.devices = parts.devices;
-    this.broker = parts.broker;
-    this.history = parts.history;
-    this.maker = parts.maker;
-    this.watch = parts.watch;
-    this.publisher = parts.publisher;
+  private constructor(worker: WorkerRig, devices: Activation[], broker: B, watch: EffectsWatch, publisher: Publisher) {
+    this.worker = worker;
+    this.devices = devices;
+    this.broker = broker;
+    this.history = watch.history;
+    this.maker = new MessageMaker(devices, watch.history);
+    this.watch = watch;
+    this.publisher = publisher;
   }
 
   /** Starts broker, devices and relay client; bridges are started by the scenario. */
   static async open(worker: WorkerRig, deviceCount: number, brokerConfig = ''): Promise<FaultRig> {
-    return FaultRig.openAt(worker, await worker.activateMany(deviceCount), await Mosquitto.start(brokerConfig));
-  }
-
-  /** At a broker that checks logins the publisher needs that of a device. */
-  static async openAt<B extends FaultBroker>(
-    worker: WorkerRig,
-    devices: Activation[],
-    broker: B,
-    login?: PublisherLogin,
-  ): Promise<FaultRig<B>> {
+    const [devices, broker] = [await worker.activateMany(deviceCount), await Mosquitto.start(brokerConfig)];
     const dial = () => connect({ port: broker.port, host: '127.0.0.1', noDelay: true });
-    return FaultRig.openWith(worker, devices, broker, (events) => StrictPublisher.connect(dial, events, login));
+    return FaultRig.openWith(worker, devices, broker, (events) => StrictPublisher.connect(dial, events));
   }
 
   static async openWith<B extends FaultBroker>(
@@ -84,16 +73,15 @@ export class FaultRig<B extends FaultBroker = Mosquitto> {
     broker: B,
     connectPublisher: (events: PublisherEvents<Numbered>) => Promise<Publisher>,
   ): Promise<FaultRig<B>> {
-    const history = new History();
-    const watch = await EffectsWatch.start(worker, devices, history);
+    const watch = await EffectsWatch.start(worker, devices);
+    const { history } = watch;
     const publisher = await connectPublisher({
       onAttempt: ({ number, device, isResting }) => {
         if (number !== null) history.notePublished(number, device, isResting);
       },
       onAccepted: ({ number }) => number !== null && history.noteAccepted(number),
     });
-    const maker = new MessageMaker(devices, history);
-    return new FaultRig({ worker, devices, broker, history, maker, watch, publisher });
+    return new FaultRig(worker, devices, broker, watch, publisher);
   }
 
   /** Spools stay apart and outlive their bridges; the folders go with the rig. */
@@ -160,14 +148,8 @@ export class FaultRig<B extends FaultBroker = Mosquitto> {
    * @throws Error with its last words if the bridge that was started last ended by itself
    */
   async untilArrived(giveUpMs = giveUpAfterQuietMs): Promise<void> {
-    const startedAtMs = performance.now();
     await this.publisher.drained(drainWithinMs);
-    while (this.history.missing.length > 0) {
-      this.#failIfBridgeEnded();
-      const quietMs = Math.min(this.history.msSinceEffect, performance.now() - startedAtMs);
-      if (quietMs > giveUpMs) return;
-      await sleep(100);
-    }
+    await this.history.untilSettled(giveUpMs, () => this.#failIfBridgeEnded());
   }
 
   #failIfBridgeEnded(): void {
@@ -176,16 +158,18 @@ export class FaultRig<B extends FaultBroker = Mosquitto> {
     if (bridge !== undefined && code > 0) throw new Error(`the bridge ended with ${code}; ${bridge.lastWords}`);
   }
 
-  /** Waits for the rest, stops the bridges in order, and judges every message. */
+  /**
+   * Waits for the rest, stops the bridges in order, and judges every message.
+   * @throws Error if a bridge keeps messages in its spool
+   */
   async finish(giveUpMs = giveUpAfterQuietMs): Promise<Outcome> {
     await this.untilArrived(giveUpMs);
     // A message that has its effect may still be unanswered, and would be sent again.
-    let leftInSpools = 0;
-    for (const { healthPort } of this.#spools) leftInSpools += await untilSpoolEmpty(healthPort);
+    for (const { healthPort } of this.#spools) await untilSpoolEmpty(healthPort);
     for (const bridge of this.#bridges) await bridge.kill('SIGTERM');
     await sleep(lateMs);
     const stale = await this.maker.compareState(this.worker);
-    return { ...this.history.judge(), stale, leftInSpools, relayLosses: this.watch.losses };
+    return { ...this.history.judge(), stale, relayLosses: this.watch.losses };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -198,8 +182,8 @@ export class FaultRig<B extends FaultBroker = Mosquitto> {
 }
 
 /** The Worker of a run, whose tokens last longer than it: a relay socket closes when its token ends. */
-export function startFaultWorker(vars: Record<string, string> = {}): Promise<WorkerRig> {
-  return WorkerRig.start({ vars: { ACCESS_TOKEN_SECONDS: '86400', ...vars } });
+export function startFaultWorker(): Promise<WorkerRig> {
+  return WorkerRig.start({ vars: { ACCESS_TOKEN_SECONDS: '86400' } });
 }
 
 /**
@@ -213,18 +197,17 @@ class PatientSocket extends WebSocket {
   }
 }
 
-/** Adds the number of each message that the relay pushes to the history, and the times at which none could be seen. */
+/** Keeps the history: the number of each message that the relay pushes, and the times at which none could be seen. */
 export class EffectsWatch {
+  readonly history = new History();
   readonly #relay: Relay;
   readonly #changes = new Changes();
-  readonly #history: History;
   #active = 0;
   #isWatching = false;
   /** How often the connection was lost. */
   losses = 0;
 
-  private constructor(worker: WorkerRig, history: History) {
-    this.#history = history;
+  private constructor(worker: WorkerRig) {
     const { token } = worker.owner;
     this.#relay = new Relay(worker.url, {
       login: () => Promise.resolve({ token, renewAtMs: Infinity }),
@@ -237,13 +220,13 @@ export class EffectsWatch {
   }
 
   /** Resolves when every subscription is active. */
-  static async start(worker: WorkerRig, devices: Activation[], history: History): Promise<EffectsWatch> {
-    const watch = new EffectsWatch(worker, history);
+  static async start(worker: WorkerRig, devices: Activation[]): Promise<EffectsWatch> {
+    const watch = new EffectsWatch(worker);
     const subscriptions = devices.map(({ topics }) =>
       watch.#relay.subscribe(topics.propertyPost, {
         onMessage: ({ payload }) => {
           const number = /"n":(\d+)/.exec(JSON.stringify(payload))?.[1];
-          if (number !== undefined) history.noteEffect(Number(number));
+          if (number !== undefined) watch.history.noteEffect(Number(number));
         },
         onActive: () => watch.#noteActive(devices.length),
       }),
@@ -265,7 +248,7 @@ export class EffectsWatch {
     this.#active += 1;
     if (this.#active < deviceCount) return;
     this.#isWatching = true;
-    if (this.losses > 0) this.#history.noteWatchBack();
+    if (this.losses > 0) this.history.noteWatchBack();
     this.#changes.note();
   }
 
@@ -274,6 +257,6 @@ export class EffectsWatch {
     if (!this.#isWatching) return;
     this.#isWatching = false;
     this.losses += 1;
-    this.#history.noteWatchLost();
+    this.history.noteWatchLost();
   }
 }

@@ -17,11 +17,8 @@ type Message = {
 };
 
 export type Verdict = {
-  published: number;
   /** The publisher has the broker's PUBACK. */
   accepted: number;
-  /** Messages with at least one effect, acknowledged to the publisher or not. */
-  arrived: number;
   lost: number;
   doubled: number;
   /** As `doubled`, for resting messages. */
@@ -43,8 +40,6 @@ export class History {
   readonly #messages = new Map<number, Message>();
   readonly #lastByDevice = new Map<string, number>();
   readonly #overtaken: number[] = [];
-  #acceptedCount = 0;
-  #arrivedCount = 0;
   #lastEffectAtMs = performance.now();
   #isWatched = true;
 
@@ -58,9 +53,7 @@ export class History {
 
   noteAccepted(number: number): void {
     const message = this.#messages.get(number);
-    if (message === undefined || message.isAccepted) return;
-    message.isAccepted = true;
-    this.#acceptedCount += 1;
+    if (message !== undefined) message.isAccepted = true;
   }
 
   noteEffect(number: number): void {
@@ -72,7 +65,7 @@ export class History {
 
   /** The state shows its effect, which the relay did not: not when that was. */
   noteSeenInState(number: number): void {
-    if (!this.hasEffect(number)) this.#noteEffect(number);
+    if ((this.#messages.get(number)?.effects ?? 0) === 0) this.#noteEffect(number);
   }
 
   #noteEffect(number: number): Message {
@@ -80,7 +73,6 @@ export class History {
     if (message === undefined) throw new Error(`message ${number} came into effect and was never published`);
     this.#lastEffectAtMs = performance.now();
     message.effects += 1;
-    if (message.effects === 1) this.#arrivedCount += 1;
     return message;
   }
 
@@ -104,25 +96,9 @@ export class History {
     return this.#messages.get(number)?.isExcused ?? false;
   }
 
-  hasEffect(number: number): boolean {
-    return (this.#messages.get(number)?.effects ?? 0) > 0;
-  }
-
   /** Attempts beyond the first of each message. */
   get repeatedAttempts(): number {
     return [...this.#messages.values()].reduce((sum, { attempts }) => sum + Math.max(0, attempts - 1), 0);
-  }
-
-  get acceptedCount(): number {
-    return this.#acceptedCount;
-  }
-
-  get arrivedCount(): number {
-    return this.#arrivedCount;
-  }
-
-  get msSinceEffect(): number {
-    return performance.now() - this.#lastEffectAtMs;
   }
 
   get missing(): number[] {
@@ -146,9 +122,7 @@ export class History {
     const pushedAgain = this.#numbersOf((message) => extraEffects(message) > 0 && message.isResting);
     const first = (numbers: number[]): number[] => numbers.slice(0, maxExamples);
     return {
-      published: all.length,
-      accepted: this.#acceptedCount,
-      arrived: this.#arrivedCount,
+      accepted: all.filter(({ isAccepted }) => isAccepted).length,
       lost: lost.length,
       doubled: sumExtraEffects(all.filter(({ isResting }) => !isResting)),
       pushedAgain: sumExtraEffects(all.filter(({ isResting }) => isResting)),

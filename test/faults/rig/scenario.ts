@@ -46,7 +46,6 @@ export function find(label: string, outcome: Outcome, facts: string[], wanted: W
     refuse(outcome.lost, 'lost', outcome.examples.lost);
     refuse(outcome.doubled, 'doubled', outcome.examples.doubled);
     if (isMemoryKept) refuse(outcome.pushedAgain, 'pushed again', outcome.examples.pushedAgain);
-    refuse(outcome.leftInSpools, 'left in a spool');
     if (isOrderKept) {
       refuse(outcome.overtaken, 'overtaken', outcome.examples.overtaken);
       refuse(outcome.stale, 'properties that do not show the last message');
@@ -65,10 +64,7 @@ export function describeFinding({ label, outcome, facts, failures }: Finding): s
 
 function describeOutcome(outcome: Outcome): string[] {
   const { accepted, lost, doubled, pushedAgain, unseen, overtaken, excused, stale } = outcome;
-  const figures = [`${accepted} accepted`, `lost ${lost}`, `doubled ${doubled}`, `pushed again ${pushedAgain}`];
-  figures.push(`overtaken ${overtaken}`);
-  if (unseen > 0) figures.push(`unseen ${unseen}`);
-  if (excused > 0) figures.push(`destroyed on the disk ${excused}`);
-  if (stale > 0) figures.push(`stale ${stale}`);
-  return figures;
+  const always = [`${accepted} accepted`, `lost ${lost}`, `doubled ${doubled}`, `pushed again ${pushedAgain}`];
+  const seldom = Object.entries({ unseen, 'destroyed on the disk': excused, stale }).filter(([, count]) => count > 0);
+  return [...always, `overtaken ${overtaken}`, ...seldom.map(([what, count]) => `${what} ${count}`)];
 }

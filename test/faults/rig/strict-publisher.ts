@@ -3,6 +3,7 @@
 // messages as acknowledged that the broker never took. It must not know what a message means.
 import type { Duplex } from 'node:stream';
 import { generate, parser, type Packet } from 'mqtt-packet';
+import { Changes } from '../../../rig/changes.ts';
 
 export type Outgoing = { topic: string; payload: string | Buffer };
 
@@ -12,7 +13,7 @@ export type PublisherEvents<M extends Outgoing> = {
 };
 
 /** The login of a device, for a broker that checks logins. Without it, each connection has a name of its own. */
-export type PublisherLogin = { clientId: string; username: string; password: string };
+type PublisherLogin = { clientId: string; username: string; password: string };
 
 /** Below mosquitto's own limit of unacknowledged messages. */
 const maxUnacknowledged = 100;
@@ -28,11 +29,11 @@ export class StrictPublisher<M extends Outgoing> {
   /** In the order of the first attempt. */
   readonly #unacknowledged = new Map<number, M>();
   readonly #waiting: M[] = [];
+  readonly #changes = new Changes();
   #lost: M[] = [];
   #socket: Duplex | null = null;
   #lastPacketId = 0;
   #isClosed = false;
-  #onDrained: (() => void) | null = null;
   connections = 0;
 
   private constructor(dial: () => Duplex, events: PublisherEvents<M>, login?: PublisherLogin) {
@@ -63,17 +64,9 @@ export class StrictPublisher<M extends Outgoing> {
   }
 
   /** Resolves when the broker has acknowledged everything. */
-  async drained(timeoutMs: number): Promise<void> {
-    if (this.unacknowledged === 0) return;
-    await new Promise<void>((resolve, reject) => {
-      const timer = setTimeout(() => {
-        reject(new Error(`the broker does not acknowledge: ${this.unacknowledged} messages left`));
-      }, timeoutMs);
-      this.#onDrained = () => {
-        clearTimeout(timer);
-        resolve();
-      };
-    });
+  drained(timeoutMs: number): Promise<void> {
+    const left = () => `the broker's acknowledgements: ${this.unacknowledged} messages have none`;
+    return this.#changes.until(left, () => this.unacknowledged === 0, timeoutMs);
   }
 
   close(): void {
@@ -86,9 +79,7 @@ export class StrictPublisher<M extends Outgoing> {
     // 'close' follows and is handled below.
     socket.on('error', () => undefined);
     lastName += 1;
-    const { clientId, username, password }: Partial<PublisherLogin> & { clientId: string } = this.#login ?? {
-      clientId: `faults-publisher-${process.pid}-${lastName}`,
-    };
+    const { clientId = `faults-publisher-${process.pid}-${lastName}`, username, password } = this.#login ?? {};
     const packets = parser({ protocolVersion: 4 });
     const isWelcome = new Promise<boolean>((resolve) => {
       packets.on('packet', (packet: Packet) => {
@@ -154,6 +145,6 @@ export class StrictPublisher<M extends Outgoing> {
     this.#unacknowledged.delete(packetId);
     this.#events.onAccepted(message);
     this.#sendMore();
-    if (this.unacknowledged === 0) this.#onDrained?.();
+    if (this.unacknowledged === 0) this.#changes.note();
   }
 }

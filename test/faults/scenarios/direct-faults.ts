@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { GatewayProcess } from '../../../rig/services/processes.ts';
 import { TcpProxy, type Cut } from '../../../rig/clients/tcp-proxy.ts';
 import type { WorkerRig } from '../../../rig/worker/worker-rig.ts';
-import { DirectPublishers, overTcp, overWebSocket, type WayIn } from '../rig/direct-publishers.ts';
+import { connectDevices, overTcp, overWebSocket, type WayIn } from '../rig/direct-publishers.ts';
 import { FaultRig } from '../rig/fault-rig.ts';
 import { slotsPerDevice } from '../rig/message-maker.ts';
 import { find, type Scenario } from '../rig/scenario.ts';
@@ -34,9 +34,9 @@ class DirectDoor {
   }
 }
 
-async function openDirect(worker: WorkerRig, door: DirectDoor, ways: readonly WayIn[]) {
+async function openDirect(worker: WorkerRig, door: DirectDoor, ways: readonly [WayIn, ...WayIn[]]) {
   const devices = await worker.activateMany(deviceCount);
-  return FaultRig.openWith(worker, devices, door, (events) => DirectPublishers.connect(devices, ways, events));
+  return FaultRig.openWith(worker, devices, door, (events) => connectDevices(devices, ways, events));
 }
 
 export const directGatewayKills: Scenario = {

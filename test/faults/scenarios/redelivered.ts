@@ -4,8 +4,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { uplinkAnswerSchema, uplinkPath, type UplinkItem } from '../../../src/protocol/bridge.ts';
 import { bridgeSecret } from '../../../rig/services/processes.ts';
-import { EffectsWatch } from '../rig/fault-rig.ts';
-import { History } from '../rig/history.ts';
+import { EffectsWatch, lateMs } from '../rig/fault-rig.ts';
+import type { History } from '../rig/history.ts';
 import { MessageMaker } from '../rig/message-maker.ts';
 import type { Random } from '../rig/random.ts';
 import { find, type Scenario } from '../rig/scenario.ts';
@@ -13,6 +13,7 @@ import type { WorkerRig } from '../../../rig/worker/worker-rig.ts';
 
 type Sent = { item: UplinkItem; number: number; copiesLeft: number; isAnswered: boolean };
 type Line = { waiting: Sent[]; isUnderWay: boolean; recent: Sent[] };
+type Batch = { spool: number; items: UplinkItem[]; first: { line: Line; chosen: Sent[] }[] };
 
 const maxItems = 40;
 const batchesAtOnce = 4;
@@ -28,11 +29,12 @@ export const redelivered: Scenario = {
   run: async ({ worker, random, count }) => {
     const messages = count(20_000, 1000);
     const devices = await worker.activateMany(20);
-    const history = new History();
-    const maker = new MessageMaker(devices, history);
-    const watch = await EffectsWatch.start(worker, devices, history);
+    const watch = await EffectsWatch.start(worker, devices);
     try {
-      const lines = new Map(devices.map(({ deviceId }) => [deviceId, emptyLine()]));
+      const { history } = watch;
+      const maker = new MessageMaker(devices, history);
+      const newLine = (): Line => ({ waiting: [], isUnderWay: false, recent: [] });
+      const lines = new Map(devices.map(({ deviceId }) => [deviceId, newLine()]));
       for (let seq = 1; seq <= messages; seq += 1) {
         const { number, topic, payload, device, isResting } = maker.make();
         history.notePublished(number, device, isResting);
@@ -42,9 +44,9 @@ export const redelivered: Scenario = {
       const sender = new Sender(worker, random, history, [...lines.values()], messages);
       await Promise.all(Array.from({ length: batchesAtOnce }, () => sender.work()));
       await history.untilSettled();
-      await sleep(300);
+      await sleep(lateMs);
       const stale = await maker.compareState(worker);
-      const outcome = { ...history.judge(), stale, leftInSpools: 0, relayLosses: watch.losses };
+      const outcome = { ...history.judge(), stale, relayLosses: watch.losses };
       return [find('1 to 5 deliveries', outcome, [`${sender.deliveries} deliveries in ${sender.batches} batches`])];
     } finally {
       watch.close();
@@ -70,7 +72,8 @@ class Sender {
   }
 
   async work(): Promise<void> {
-    while (this.#lines.some(({ waiting, recent }) => waiting.length > 0 || recent.some(hasCopiesLeft))) {
+    const isBusy = ({ waiting, recent }: Line) => waiting.length > 0 || recent.some(({ copiesLeft }) => copiesLeft > 0);
+    while (this.#lines.some(isBusy)) {
       const spool = this.#random.between(0, spools - 1);
       const batch = this.#random.isBelow(0.5) ? this.#takeFirst() : this.#takeCopies(spool);
       if (batch.items.length === 0) await sleep(1);
@@ -80,7 +83,7 @@ class Sender {
 
   /** The next messages of some devices, with copies of other devices' messages among them. */
   #takeFirst(): Batch {
-    const batch = emptyBatch(firstSpool);
+    const batch: Batch = { spool: firstSpool, items: [], first: [] };
     for (const line of this.#random.shuffle([...this.#lines])) {
       if (line.isUnderWay || line.waiting.length === 0 || batch.items.length >= maxItems) continue;
       const chosen = line.waiting.splice(0, this.#random.between(1, 8));
@@ -94,7 +97,7 @@ class Sender {
   }
 
   #takeCopies(spool: number): Batch {
-    const batch = emptyBatch(spool);
+    const batch: Batch = { spool, items: [], first: [] };
     for (const { recent } of this.#lines) {
       // A retry begins with the first message that has no answer: it may overtake its first try, but skips nothing.
       let mayRepeat = true;
@@ -131,18 +134,4 @@ class Sender {
       }
     }
   }
-}
-
-type Batch = { spool: number; items: UplinkItem[]; first: { line: Line; chosen: Sent[] }[] };
-
-function emptyBatch(spool: number): Batch {
-  return { spool, items: [], first: [] };
-}
-
-function emptyLine(): Line {
-  return { waiting: [], isUnderWay: false, recent: [] };
-}
-
-function hasCopiesLeft({ copiesLeft }: Sent): boolean {
-  return copiesLeft > 0;
 }
