@@ -16,7 +16,7 @@ export const localLoad: Scenario = {
   title: `\`npm start\` under ${clients} clients that read without a pause`,
   seenBy: 'answers to HTTP requests',
   run: async ({ count, say }) => {
-    const [seconds, scheduleSeconds, wantedRuns] = [count(180, 8), count(20, 2), count(6, 3)];
+    const [seconds, scheduleSeconds, wantedRuns] = [count(120, 8), count(20, 2), count(6, 3)];
     // The same path as the minute's, more often.
     await using run = new LocalRun(await chooseLocalPlace(), { DEMO: 'no', SCHEDULE_SECONDS: String(scheduleSeconds) });
     await run.untilTold(/Try next/);
