@@ -118,7 +118,7 @@ describe('POST /users/refresh-token', () => {
     expect((await refresh(latest.refreshToken)).status).toBe(401);
   });
 
-  it('reads no row for an invented token, and ends no session for one', async () => {
+  it('reads no row and ends no session for an invented token, nor for one with the session id of an access token', async () => {
     const database = new RecordedDatabase();
     const { token, refreshToken } = await startSession();
     const { sid } = JSON.parse(atob(token.split('.')[1] ?? '')) as { sid: string };

@@ -7,7 +7,7 @@ import { call, send, type CallOptions, type TestUser } from '../rig/clients/clie
 import { createKey, prepareCallers, type Callers } from '../rig/authorization-callers.ts';
 import { report } from '../rig/commands.ts';
 import { accept, invite } from '../rig/sharing.ts';
-import { activate } from '../rig/ownership.ts';
+import { activate, tokenOf as claimTokenOf } from '../rig/ownership.ts';
 import { reportConnected, reportDisconnected, sessionOf } from '../rig/provision.ts';
 
 const names = 'owner operator viewer productOwner stranger read control manage bound other'.split(' ');
@@ -208,6 +208,16 @@ it('tells no member, and no key without `manage`, who else shares and uses the d
     expect(others, name).toEqual([]);
     expect(text, name).not.toMatch(/"status":"(ownership|sharing|guest_link)"/);
   }
+});
+
+it('makes no viewer and no operator of an unclaimed device its owner by the serial number', async () => {
+  const { owner, members, device, ownerObjects } = callers;
+  for (const member of [members.viewer, members.operator]) {
+    const claim = activate(ownerObjects['productKey'] ?? '', await claimTokenOf(member), { deviceSN: 'SN-matrix-1' });
+    expect(await claim).toMatchObject({ status: 403, message: 'reactivation_not_allowed', data: null });
+  }
+  const { data } = await call<{ role: string }>('GET', `/devices/${device.deviceId}`, { token: owner.user.token });
+  expect(data.role).toBe('owner');
 });
 
 it('leaves nothing of a deleted API key, and what its user made in person', async () => {
