@@ -3,7 +3,7 @@
 import { describeMachine } from '../../bench/parts/machine.ts';
 import { readCommandLine } from '../../rig/command-line.ts';
 import { mosquittoMissing } from '../../rig/brokers/mosquitto.ts';
-import { Random } from './rig/random.ts';
+import { Random } from '../../rig/inputs/random.ts';
 import { describeFinding, type Scenario } from './rig/scenario.ts';
 import { scenarios } from './scenarios.ts';
 import { startFaultWorker } from './rig/fault-rig.ts';

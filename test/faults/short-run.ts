@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { mosquittoMissing } from '../../rig/brokers/mosquitto.ts';
 import type { WorkerRig } from '../../rig/worker/worker-rig.ts';
 import { startFaultWorker } from './rig/fault-rig.ts';
-import { Random } from './rig/random.ts';
+import { Random } from '../../rig/inputs/random.ts';
 import { describeFinding, type Scenario } from './rig/scenario.ts';
 
 export function testScenarios(scenarios: Scenario[]): void {

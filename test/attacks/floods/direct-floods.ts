@@ -2,7 +2,7 @@
 // address of the victim's device and over the one that names no device.
 import { generate } from 'mqtt-packet';
 import { WebSocket } from 'ws';
-import { Random } from '../../faults/rig/random.ts';
+import { Random } from '../../../rig/inputs/random.ts';
 import { Tally, type Attack, type Target } from '../rig/attack.ts';
 import { addressOf, endOf, inParallel, times } from '../rig/traffic.ts';
 

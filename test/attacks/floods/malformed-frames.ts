@@ -1,6 +1,6 @@
 // WebSocket frames that RFC 6455 forbids or that never end, at the address of relay and direct connections. No library sends them.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Random } from '../../faults/rig/random.ts';
+import { Random } from '../../../rig/inputs/random.ts';
 import { Tally, type Attack } from '../rig/attack.ts';
 import { frameOf, openByHand, textFrame } from '../rig/raw-socket.ts';
 import { addressOf, endOf, inParallel, nameOfError } from '../rig/traffic.ts';

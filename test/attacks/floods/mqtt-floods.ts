@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import mqtt from 'mqtt';
 import { generate } from 'mqtt-packet';
-import { Random } from '../../faults/rig/random.ts';
+import { Random } from '../../../rig/inputs/random.ts';
 import { Tally, type Attack, type Target } from '../rig/attack.ts';
 import { openTcp } from '../rig/raw-socket.ts';
 import { endOf, nameOfError } from '../rig/traffic.ts';

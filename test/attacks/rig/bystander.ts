@@ -4,7 +4,7 @@ import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import mqtt, { type MqttClient } from 'mqtt';
 import type { Activation, Session } from '../../../rig/clients/accounts.ts';
-import { Random } from '../../faults/rig/random.ts';
+import { Random } from '../../../rig/inputs/random.ts';
 import type { ProcessorWait } from './processor-wait.ts';
 import { send, type HttpAnswer, type HttpRequest } from './traffic.ts';
 

@@ -1,6 +1,6 @@
 // What a scenario is and what it finds. The wording of results in one place; it must not run anything.
 import type { Outcome } from './fault-rig.ts';
-import type { Random } from './random.ts';
+import type { Random } from '../../../rig/inputs/random.ts';
 import type { WorkerRig } from '../../../rig/worker/worker-rig.ts';
 
 export type Context = {

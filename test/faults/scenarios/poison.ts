@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { FaultRig } from '../rig/fault-rig.ts';
 import type { Numbered } from '../rig/message-maker.ts';
-import type { Random } from '../rig/random.ts';
+import type { Random } from '../../../rig/inputs/random.ts';
 import { find, type Scenario } from '../rig/scenario.ts';
 import type { Activation } from '../../../rig/clients/accounts.ts';
 

@@ -7,7 +7,7 @@ import { bridgeSecret } from '../../../rig/services/processes.ts';
 import { EffectsWatch, lateMs } from '../rig/fault-rig.ts';
 import type { History } from '../rig/history.ts';
 import { MessageMaker } from '../rig/message-maker.ts';
-import type { Random } from '../rig/random.ts';
+import type { Random } from '../../../rig/inputs/random.ts';
 import { find, type Scenario } from '../rig/scenario.ts';
 import type { WorkerRig } from '../../../rig/worker/worker-rig.ts';
 

@@ -1,6 +1,7 @@
 // The topic policy against a second one that shares nothing with it: string comparison and regular expressions here,
 // levels and rights there. And what EMQX is handed at login against what the other brokers are answered.
 import { describe, expect, it } from 'vitest';
+import { Random } from '../../../rig/inputs/random.ts';
 import { bridgeName } from '../../../src/domain/topic-rights.ts';
 import { isFilter, matchesFilter, messagingName, parseFilter, parseTopic } from '../../../src/domain/topics.ts';
 import { aclOf } from '../../../src/services/broker/provisioner-emqx.ts';
@@ -22,7 +23,8 @@ const actions = [
   'status',
 ];
 
-const random = createRandom(20261120);
+const choices = new Random(20261120);
+const random = () => choices.next();
 const pick = <T>(list: readonly T[]): T => list[Math.floor(random() * list.length)]!;
 
 const oddLevels = [
@@ -167,14 +169,3 @@ describe('the topic policy', () => {
     },
   );
 });
-
-/** mulberry32: the same sequence on every machine. */
-function createRandom(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4294967296;
-  };
-}

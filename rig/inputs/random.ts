@@ -1,4 +1,4 @@
-// Repeatable random numbers: all choices of a scenario come from one printed seed. The timing of the machine (when a
+// Repeatable random numbers: all choices of a scenario or a test come from one seed. The timing of the machine (when a
 // process dies, which byte is under way) is not repeatable.
 
 export class Random {
