@@ -6,6 +6,7 @@ import { topicOf } from '../../../src/domain/topics.ts';
 import { topicActions } from '../../../src/protocol/mqtt.ts';
 import {
   disconnectPacket,
+  connectNew,
   DirectClient,
   pingreq,
   pubackPacket,
@@ -74,8 +75,7 @@ describe('a command', () => {
   });
 
   it('that is queued is written again in the next session until the device replied, not in the same one', async () => {
-    const device = await provisionDevice();
-    const first = await DirectClient.connect(device);
+    const { device, client: first } = await connectNew();
     await subscribe(first, device);
     await send(device, up, 600);
     const { packetId, id } = await nextParams(first);
@@ -88,8 +88,7 @@ describe('a command', () => {
   });
 
   it('is refused where the device acknowledges nothing, and served again once it does', async () => {
-    const device = await provisionDevice();
-    const client = await DirectClient.connect(device);
+    const { device, client } = await connectNew();
     await subscribe(client, device);
     for (let number = 0; number < directLimits.inFlight; number++) expect((await send(device)).ok).toBe(true);
     expect(await send(device)).toEqual({ ok: false, refusal: { kind: 'not_published', because: 'device_busy' } });
@@ -121,8 +120,7 @@ describe('a command', () => {
   });
 
   it('with QoS 0 is written until the device has not shown for too long that it reads', async () => {
-    const device = await provisionDevice();
-    const client = await DirectClient.connect(device);
+    const { device, client } = await connectNew();
     await subscribe(client, device, 0);
     const payloadBytes = async () => {
       expect((await send(device)).ok).toBe(true);
@@ -139,8 +137,7 @@ describe('a command', () => {
   });
 
   it('keeps its packet id over a sleep of the object', async () => {
-    const device = await provisionDevice();
-    const client = await DirectClient.connect(device);
+    const { device, client } = await connectNew();
     await subscribe(client, device);
     await send(device);
     const { packetId } = await nextParams(client);

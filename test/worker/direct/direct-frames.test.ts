@@ -12,6 +12,7 @@ import { malformedPackets } from '../../../rig/inputs/malformed-packets.ts';
 import {
   connectPacket,
   disconnectPacket,
+  connectNew,
   DirectClient,
   pingreq,
   pubackPacket,
@@ -40,8 +41,7 @@ const joined = (...packets: Uint8Array[]) => Uint8Array.from(packets.flatMap((on
 
 describe('a stream of packets', () => {
   it('is served when it is cut at any byte while the object is to sleep: an unfinished packet keeps it awake', async () => {
-    const device = await provisionDevice();
-    const client = await DirectClient.connect(device);
+    const { device, client } = await connectNew();
     const bytes = joined(subscribePacket(topicOf(device, status), 0), report(device, 1, 1), pingreq);
     for (let cut = 1; cut < bytes.length; cut += 1) {
       client.send(bytes.subarray(0, cut));
@@ -69,8 +69,7 @@ describe('a stream of packets', () => {
   });
 
   it('is served with a sleep between any two packets, and behind CONNECT and before DISCONNECT', async () => {
-    const device = await provisionDevice();
-    const client = await DirectClient.connect(device);
+    const { device, client } = await connectNew();
     const topic = topicOf(device, status);
     let angle = 0;
     const send = {
@@ -95,8 +94,7 @@ describe('a stream of packets', () => {
   });
 
   it('is answered for each packet, however many come at once, in their order', async () => {
-    const device = await provisionDevice();
-    const client = await DirectClient.connect(device);
+    const { device, client } = await connectNew();
     const ids = Array.from({ length: 300 }, (_, index) => index + 1);
     client.send(...ids.map((id) => report(device, id, id)));
     for (const id of ids) {

@@ -211,11 +211,6 @@ describe('sockets without a good CONNECT', () => {
 });
 
 describe('what a device sends and its object has not taken', () => {
-  const padded = (device: TestDevice, packetId: number) =>
-    publishPacket(topicOf(device, 'thing/event/property/post'), `{"position":"up","x":"${'x'.repeat(14_000)}"}`, {
-      packetId,
-    });
-
   it('is limited', async () => {
     const client = await connect(await provisionDevice());
     client.send(new Uint8Array(1_048_577));
@@ -225,8 +220,9 @@ describe('what a device sends and its object has not taken', () => {
   it('is not limited in all', async () => {
     const device = await provisionDevice();
     const client = await connect(device);
+    const padded = `{"position":"up","x":"${'x'.repeat(14_000)}"}`;
     for (let packetId = 1; packetId <= 90; packetId++) {
-      client.send(padded(device, packetId));
+      client.send(publishPacket(topicOf(device, 'thing/event/property/post'), padded, { packetId }));
       expect((await client.next()).type).toBe(4);
     }
     expect(client.end).toBeUndefined();

@@ -2,7 +2,7 @@
 // Answers nothing by itself and asserts nothing.
 import { PacketReader, type RawPacket } from '../../../../src/protocol/mqtt-codec/packet-reader.ts';
 import { messagingName } from '../../../../src/domain/topics.ts';
-import type { TestDevice } from '../provision.ts';
+import { provisionDevice, type TestDevice } from '../provision.ts';
 import { upgrade, within } from './socket.ts';
 
 const encoder = new TextEncoder();
@@ -166,6 +166,12 @@ export class DirectClient {
     this.#look();
     await within(promise, complaint);
   }
+}
+
+/** A new device in a session. */
+export async function connectNew(options?: ConnectOptions): Promise<{ device: TestDevice; client: DirectClient }> {
+  const device = await provisionDevice();
+  return { device, client: await DirectClient.connect(device, options) };
 }
 
 /** Topic, packet id (0 with QoS 0) and payload of a PUBLISH. */
