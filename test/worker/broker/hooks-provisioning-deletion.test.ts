@@ -1,11 +1,10 @@
 // Deletions that are cut off or crossed by an activation, at a broker that credentials are pushed to: none may leave a
 // credential behind there, nor a device that can neither log in nor be deleted.
-import { createExecutionContext, waitOnExecutionContext } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { createApp } from '../../../src/app.ts';
 import { createUser, type TestUser } from '../rig/clients/client.ts';
 import { withEmqx } from '../rig/emqx.ts';
+import { callWith } from '../rig/limited.ts';
 import { sessionOf } from '../rig/provision.ts';
 
 let count = 0;
@@ -13,18 +12,8 @@ let owner: TestUser;
 let productKey: string;
 let deviceId: string;
 
-async function call(method: string, path: string, body?: object, of = withEmqx) {
-  const context = createExecutionContext();
-  const request = new Request(`https://latchwork.test/api/v1${path}`, {
-    method,
-    headers: { Authorization: `Bearer ${owner.token}` },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-  });
-  const response = await createApp().fetch(request, of, context);
-  const answer = await response.json<{ message: string; data: { deviceId: string } | null }>();
-  await waitOnExecutionContext(context);
-  return { status: response.status, ...answer };
-}
+const call = (method: string, path: string, body?: object, of = withEmqx) =>
+  callWith<{ deviceId: string } | null>(of, method, path, { token: owner.token, body });
 
 async function activate(): Promise<string | undefined> {
   const { data } = await call('POST', '/devices/activate', { productKey, deviceSN: 'SN-1' });

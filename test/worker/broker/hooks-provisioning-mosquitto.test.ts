@@ -1,14 +1,13 @@
 // Credentials pushed to mosquitto through a bridge: recorded with the change, delivered at once or when the broker is back,
 // in order, once; never readable in the database.
-import { createExecutionContext, waitOnExecutionContext } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { createApp } from '../../../src/app.ts';
 import { readConfig } from '../../../src/config.ts';
 import { deleteExpiredRows } from '../../../src/db/expired-rows.ts';
 import { linkPath, linkPing, linkPong } from '../../../src/protocol/bridge.ts';
 import { deliverOutbox, provisionAtBroker, type BrokerOperation } from '../../../src/services/broker/provisioning.ts';
 import { createUser, type TestUser } from '../rig/clients/client.ts';
+import { callWith } from '../rig/limited.ts';
 import {
   contextOf,
   deliverWaiting,
@@ -122,18 +121,10 @@ describe('over the interface', () => {
   let user: TestUser;
 
   async function call(method: string, path: string, body?: object) {
-    const context = createExecutionContext();
-    const headers = { Authorization: `Bearer ${user.token}` };
-    const request = new Request(`https://latchwork.test/api/v1${path}`, {
-      method,
-      headers,
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    });
-    const response = await createApp().fetch(request, withMosquitto, context);
-    const answer = await response.json<{ code: number; data: { deviceId: string; mqtt: { password: string } } }>();
-    await waitOnExecutionContext(context);
-    expect(answer.code).toBe(200);
-    return answer.data;
+    type Activation = { deviceId: string; mqtt: { password: string } };
+    const { code, data } = await callWith<Activation>(withMosquitto, method, path, { token: user.token, body });
+    expect(code).toBe(200);
+    return data;
   }
 
   beforeEach(async () => {

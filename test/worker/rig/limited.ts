@@ -1,5 +1,5 @@
 // The Worker under test with other limits (docs/limits.md) or bindings. Asserts nothing.
-import { createExecutionContext } from 'cloudflare:test';
+import { createExecutionContext, waitOnExecutionContext } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { createApp } from '../../../src/app.ts';
 import { readAnswer, requestOf, type Answer, type CallOptions } from './clients/client.ts';
@@ -16,14 +16,17 @@ export function callLimited<T = never>(
   return callWith({ LIMITS: limits }, method, path, options);
 }
 
-/** As `call`, answered by a Worker with these settings and bindings in place of its own. */
+/** As `call`, answered by a Worker with these settings and bindings in place of its own, whose work in the background is over. */
 export async function callWith<T = never>(
   bindings: Bindings,
   method: string,
   path: string,
   options: CallOptions = {},
 ): Promise<Answer<T>> {
-  return readAnswer(await sendWith(bindings, method, path, options));
+  const execution = createExecutionContext();
+  const answer = await readAnswer<T>(await sendWith(bindings, method, path, options, execution));
+  await waitOnExecutionContext(execution);
+  return answer;
 }
 
 /** As `send`, likewise. */
