@@ -43,9 +43,8 @@ it('lets the header decide where there are two', async () => {
 });
 
 it('takes no secret from the path of anything but a hook', async () => {
-  const { exports } = await import('cloudflare:workers');
-  const url = 'https://latchwork.test/bridge/s/bridge-secret-of-the-worker-tests-only/uplink';
-  expect((await exports.default.fetch(new Request(url, { method: 'POST', body: '{}' }))).status).toBe(401);
+  const path = '/bridge/s/bridge-secret-of-the-worker-tests-only/uplink';
+  expect((await send('POST', path, { body: {} })).status).toBe(401);
 });
 
 it("takes the bridge's password at the broker and its secret here for two things", async () => {

@@ -7,6 +7,7 @@
 // - apps/vmq_server/src/vmq_mqtt5_fsm.erl, vmq_reg.erl: up to 2.1.2 `add_subscriber` takes any integer for a QoS, so a
 //   filter answered with 135 is subscribed; 2.2.0 takes it out first
 import { describe, expect, it } from 'vitest';
+import { send } from '../rig/clients/client.ts';
 import { callHook, captureLog, hookSecret } from '../rig/clients/hooks.ts';
 import { provisionDevice, statusOf } from '../rig/provision.ts';
 
@@ -54,14 +55,8 @@ describe('sessions', () => {
 });
 
 it('lets VerneMQ remember only what has a bounded number of keys', async () => {
-  const { exports } = await import('cloudflare:workers');
-  const cacheControlOf = async (hook: string, body: unknown) => {
-    const request = new Request(`https://latchwork.test/hooks/${path(hook)}`, {
-      method: 'POST',
-      body: JSON.stringify(body),
-    });
-    return (await exports.default.fetch(request)).headers.get('Cache-Control');
-  };
+  const cacheControlOf = async (hook: string, body: unknown) =>
+    (await send('POST', `/hooks/${path(hook)}`, { body })).headers.get('Cache-Control');
   const device = await provisionDevice();
   const login = { client_id: device.name, username: device.name, password: device.password };
   expect(await cacheControlOf('auth_on_register', login)).toBe('no-store');

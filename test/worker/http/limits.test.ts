@@ -332,6 +332,9 @@ it('expired rows are deleted some at a time, minute after minute', async () => {
   const countLeft = async () => (await env.DB.prepare('select throttle_key from login_attempts').all()).results.length;
   await deleteExpiredRows(openDatabase(env.DB, 'first-primary'), Date.now(), 2);
   expect(await countLeft()).toBe(2);
+  const newest = '(select max(hash) from refresh_tokens)';
+  await env.DB.prepare(`update refresh_tokens set expires_at = iif(hash = ${newest}, 9e15, 1)`).run();
   await runScheduledJobs(env);
   expect(await countLeft()).toBe(1);
+  expect((await env.DB.prepare('select hash from refresh_tokens').all()).results).toHaveLength(1);
 });

@@ -243,16 +243,3 @@ test('a product that is changed again and again is told to wait', async () => {
   expect(refused).toMatchObject({ status: 429, message: 'too_many_requests' });
   expect(Number(refused.headers.get('Retry-After'))).toBeGreaterThan(0);
 });
-
-test('the schedule removes refresh tokens that have expired', async () => {
-  const { userId } = await createUser();
-  const insertToken = env.DB.prepare(
-    `insert into refresh_tokens (hash, family, user_id, created_at, expires_at, client_address, user_agent)
-     values (?, 'f', ?, 0, ?, '', '')`,
-  );
-  const nowMs = Date.now();
-  await env.DB.batch([insertToken.bind('over', userId, nowMs - 1), insertToken.bind('valid', userId, nowMs + 60_000)]);
-  await runScheduledJobs(env);
-  const left = await env.DB.prepare("select hash from refresh_tokens where family = 'f'").all();
-  expect(left.results).toEqual([{ hash: 'valid' }]);
-});

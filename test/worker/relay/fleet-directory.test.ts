@@ -1,7 +1,7 @@
 // How devices learn who follows all devices of a user: leases, their end, lost objects, and devices that do not answer.
 import { evictDurableObject, runInDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
-import { describe, expect, it, vi } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { topicOf } from '../../../src/domain/topics.ts';
 import { FleetDirectory } from '../../../src/objects/fleet-directory.ts';
 import { DeviceSession } from '../../../src/objects/device/device-session.ts';
@@ -40,6 +40,10 @@ import {
   frameAfterStatus,
 } from '../rig/fleet.ts';
 
+afterEach(() => {
+  vi.restoreAllMocks();
+});
+
 /** The alarm of the shard in the minute that is the user's. */
 function confirmFleets(userId: number): Promise<void> {
   return runInDurableObject(shard(), async (gateway) => {
@@ -66,7 +70,6 @@ describe('what a device knows of such subscriptions', () => {
     await afterLease(() => report(reportOf(device, 'up')));
     expect(asks).toHaveBeenCalledTimes(2);
     expect(await leases(userId)).toEqual([device.deviceId]);
-    asks.mockRestore();
   });
 
   it('is not asked for after a subscription until something is to be pushed', async () => {
@@ -80,7 +83,6 @@ describe('what a device knows of such subscriptions', () => {
     expect(await socket.next()).toEqual(pushOf(device, 'up'));
     expect(await socket.next()).toEqual(pushOf(device, 'down'));
     expect(asks).toHaveBeenCalledTimes(1);
-    asks.mockRestore();
   });
 
   it('comes with the first report, while a socket subscribes at the same moment', async () => {
@@ -186,7 +188,6 @@ describe('what a device knows of such subscriptions', () => {
     await comeOnline(device);
     await report(reportOf(device, 'up'));
     expect(away).toHaveBeenCalledTimes(1);
-    away.mockRestore();
   });
 
   it('is found again where the directory was lost: by the alarm of the shard, and with the next lease', async () => {
@@ -226,12 +227,11 @@ describe('a directory', () => {
       expect(await fleet.listen(1, 'relay-0')).toBe(true);
       expect(endings).toHaveBeenCalledTimes(101);
     });
-    endings.mockRestore();
   });
 
   it('answers a second shard no sooner than the leases have ended that the first took', async () => {
     const { promise: ended, resolve } = Promise.withResolvers<never>();
-    const slow = vi.spyOn(DeviceSession.prototype, 'endFleetLease').mockReturnValue(ended as never);
+    vi.spyOn(DeviceSession.prototype, 'endFleetLease').mockReturnValue(ended as never);
     await runInDurableObject(directory(), async (fleet) => {
       fleet.ask('dev_slow');
       const order: string[] = [];
@@ -243,7 +243,6 @@ describe('a directory', () => {
       await Promise.all([first, second]);
       expect(order).toEqual(['first', 'second']);
     });
-    slow.mockRestore();
   });
 });
 

@@ -35,7 +35,20 @@ async function follow(device: TestDevice, address: string): Promise<TestSocket> 
   return socket;
 }
 
-const unreachable = () => Promise.reject(new Error('the shard is overloaded'));
+async function followNew() {
+  const [device, address] = [await provisionDevice(), newAddress()];
+  return { device, address, socket: await follow(device, address) };
+}
+
+/** Runs it while no shard can be told. */
+async function cutOff(run: () => Promise<unknown>): Promise<void> {
+  const unreachable = () => Promise.reject(new Error('the shard is overloaded'));
+  const shards = { revoke: unreachable, push: unreachable };
+  const getByName = vi.spyOn(env.RELAY_GATEWAY, 'getByName').mockReturnValue(shards as never);
+  await run();
+  getByName.mockRestore();
+}
+
 const kib = 1024;
 const runOf = (device: TestDevice, payload: string, generations = [1]) => ({
   ...{ deviceId: device.deviceId, topic: topicOf(device, 'status'), payloads: [JSON.stringify(payload)] },
@@ -113,8 +126,7 @@ describe('a client that is sent much', () => {
   const large = 'x'.repeat(256 * kib);
 
   it('is asked whether it reads, and goes on when it answers', async () => {
-    const [device, address] = [await provisionDevice(), newAddress()];
-    const socket = await follow(device, address);
+    const { device, address, socket } = await followNew();
     const rounds = (2 * limits.relayUnreadBytesPerSocket) / large.length;
     for (let round = 0; round < rounds; round++) {
       await shardOf(address).push([runOf(device, large)]);
@@ -127,8 +139,7 @@ describe('a client that is sent much', () => {
   });
 
   it('is closed with 1013 when it does not answer', async () => {
-    const [device, address] = [await provisionDevice(), newAddress()];
-    const socket = await follow(device, address);
+    const { device, address, socket } = await followNew();
     const rounds = limits.relayUnreadBytesPerSocket / large.length + 1;
     for (let round = 0; round < rounds; round++) {
       socket.send({ action: 'pong', id: crypto.randomUUID() });
@@ -139,8 +150,7 @@ describe('a client that is sent much', () => {
   });
 
   it('is closed in the same way by the answers to its own frames', async () => {
-    const [device, address] = [await provisionDevice(), newAddress()];
-    const socket = await follow(device, address);
+    const { device, address, socket } = await followNew();
     await shardOf(address).push([runOf(device, 'x'.repeat(limits.relayUnreadBytesPerSocket))]);
     socket.send(ping);
     expect(await socket.end()).toEqual({ code: 1013, reason: 'too much unread' });
@@ -149,8 +159,7 @@ describe('a client that is sent much', () => {
 
 describe('a socket whose credentials have ended, where the shard did not hear of it', () => {
   it('is closed by the next message in place of receiving it, while others receive it', async () => {
-    const [device, address] = [await provisionDevice(), newAddress()];
-    const socket = await follow(device, address);
+    const { device, address, socket } = await followNew();
     const asUser = await openFrom(address);
     await asUser.ask({ action: 'auth', token: await tokenOf(1) });
     await asUser.ask({ action: 'subscribe', topic: topicOf(device, 'status') });
@@ -171,12 +180,8 @@ describe('a socket whose credentials have ended, where the shard did not hear of
       },
     ],
   ])('is closed by the first message after the device %s', async (_, change) => {
-    const [device, address] = [await provisionDevice(), newAddress()];
-    const socket = await follow(device, address);
-    const cutOff = { revoke: unreachable, push: unreachable };
-    const getByName = vi.spyOn(env.RELAY_GATEWAY, 'getByName').mockReturnValue(cutOff as never);
-    await change(device);
-    getByName.mockRestore();
+    const { device, socket } = await followNew();
+    await cutOff(() => change(device));
     expect(await socket.ask(ping), 'the shard heard of nothing').toEqual(pong);
     await sessionOf(device.deviceId).authenticate({
       productKey: device.productKey,
@@ -187,13 +192,9 @@ describe('a socket whose credentials have ended, where the shard did not hear of
   });
 
   it('is closed though the device stays silent, when the shard asks for it again', async () => {
-    const [device, other, address] = [await provisionDevice(), await provisionDevice(), newAddress()];
-    const socket = await follow(device, address);
-    const fine = await follow(other, address);
-    const cutOff = { revoke: unreachable, push: unreachable };
-    const getByName = vi.spyOn(env.RELAY_GATEWAY, 'getByName').mockReturnValue(cutOff as never);
-    await replacePassword(device);
-    getByName.mockRestore();
+    const { device, address, socket } = await followNew();
+    const fine = await follow(await provisionDevice(), address);
+    await cutOff(() => replacePassword(device));
     const later = Date.now() + recheckMinutes * 60_000;
     await runInDurableObject(shardOf(address), async (gateway) => {
       const clock = vi.spyOn(Date, 'now').mockReturnValue(later);

@@ -1,14 +1,13 @@
 // The counters from which lists and limits take their totals, against the rows that they count: after everything that makes,
 // changes and removes such rows, in generated order, by several users at once.
-import { createExecutionContext } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { createApp } from '../../../src/app.ts';
 import { fuzzSeed } from '../../../rig/inputs/fuzzing.ts';
 import { call, createUser, type Answer, type TestUser } from '../rig/clients/client.ts';
 import { reportConnected } from '../rig/provision.ts';
 
+const operator = { Authorization: 'Bearer operator-secret-of-the-worker-tests-only' };
 const rounds = 15;
 const atOnce = 12;
 
@@ -61,18 +60,6 @@ async function expectCounted(): Promise<void> {
     const [counted, found] = read.map(({ results }) => results.map((row) => Object.values(row).join(' ')).toSorted());
     expect(counted, what).toEqual(found);
   }
-}
-
-async function operate(path: string, body: object): Promise<Answer<{ cursor: number | null }>> {
-  const headers = { Authorization: 'Bearer operator-secret-of-the-worker-tests-only' };
-  const request = new Request(`https://latchwork.test/operator${path}`, {
-    method: 'POST',
-    headers,
-    body: JSON.stringify(body),
-  });
-  const response = await createApp().fetch(request, env, createExecutionContext());
-  const envelope = await response.json<{ code: number; message: string; data: { cursor: number | null } }>();
-  return { status: response.status, headers: response.headers, ...envelope };
 }
 
 it('count what there is, whatever has come and gone', async () => {
@@ -180,7 +167,11 @@ it('count what there is, whatever has come and gone', async () => {
     ['/accounts/delete', second],
   ] as const) {
     for (let cursor: number | null = 0; cursor !== null;) {
-      const answer = await operate(path, { name: email, cursor });
+      const body = { name: email, cursor };
+      const answer: Answer<{ cursor: number | null }> = await call('POST', `/operator${path}`, {
+        headers: operator,
+        body,
+      });
       expect(answer, path).toMatchObject({ status: 200 });
       cursor = answer.data.cursor;
       await expectCounted();

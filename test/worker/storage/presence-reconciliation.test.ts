@@ -5,29 +5,27 @@ import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { readConfig } from '../../../src/config.ts';
 import { messagingName } from '../../../src/domain/topics.ts';
 import { topicActions } from '../../../src/protocol/mqtt.ts';
-import { linkPath } from '../../../src/protocol/bridge.ts';
 import { createContext } from '../../../src/context.ts';
 import { reconcilePresence } from '../../../src/services/operations/presence-reconciliation.ts';
 import { bringUp } from '../rig/clients/bridge.ts';
 import { call, createUser, makeDevice, type TestUser } from '../rig/clients/client.ts';
 import { sessionOf, reportConnected } from '../rig/provision.ts';
-import { openSocket, type TestSocket } from '../rig/clients/socket.ts';
-import { helloOf } from '../rig/clients/link.ts';
+import { closeBridges, dialIn, link } from '../rig/clients/link.ts';
+import type { TestSocket } from '../rig/clients/socket.ts';
 
 type Device = { productKey: string; deviceId: string };
 type View = { online: boolean; lastOnlineAt: string };
 type Listed = { deviceId: string; status: string; lastOnlineAt: string };
 
-const authorization = { Authorization: 'Bearer bridge-secret-of-the-worker-tests-only' };
-const link = () => env.BROKER_LINK.getByName('broker-main');
 const api = { url: 'https://broker.test', key: 'key', secret: 'secret' };
 
 let owner: TestUser;
 beforeAll(async () => {
   owner = await createUser();
 });
-afterEach(() => {
+afterEach(async () => {
   vi.restoreAllMocks();
+  await closeBridges();
 });
 
 function contextOf({ hasApi, grace = 300 }: { hasApi: boolean; grace?: number }) {
@@ -58,26 +56,24 @@ async function listed({ productKey }: Device): Promise<Listed | undefined> {
   return data.list[0];
 }
 
-async function dialIn(): Promise<TestSocket> {
-  const bridge = await openSocket(linkPath, authorization);
-  await bridge.ask(helloOf('one', false));
-  return bridge;
-}
-
 let connections = 0;
 /** The bridge has connected to the broker, which has its session or not. */
-async function connectBroker(bridge: TestSocket, isPresent: boolean, readUntilMsAgo = 0): Promise<void> {
-  const session = { name: 'latchwork-bridge', connectionId: `connection-${++connections}`, isPresent, readUntilMsAgo };
+async function connectBroker(bridge: TestSocket, isPresent: boolean, more: object = {}): Promise<void> {
+  const connectionId = `connection-${++connections}`;
+  const session = { name: 'latchwork-bridge', connectionId, isPresent, readUntilMsAgo: 0, ...more };
+  const untilConnected = (connected: boolean) =>
+    vi.waitFor(async () => expect((await link().health()).brokerConnected).toBe(connected));
   bridge.send({ type: 'broker', connected: true, session });
+  await untilConnected(true);
   bridge.send({ type: 'broker', connected: false });
-  await vi.waitFor(async () => expect((await link().health()).brokerConnected).toBe(false));
+  await untilConnected(false);
 }
 
 const forgottenBeforeMs = async () => (await link().readReconciliation()).forgottenBeforeMs;
 
 describe('a broker that has forgotten its sessions', () => {
   it('is one that had the session of a bridge and has it no more, and each connection counts once', async () => {
-    const bridge = await dialIn();
+    const { bridge } = await dialIn('one', false);
     await connectBroker(bridge, false);
     expect(await forgottenBeforeMs(), 'the first session of all').toBeNull();
     await connectBroker(bridge, true);
@@ -85,24 +81,18 @@ describe('a broker that has forgotten its sessions', () => {
     await connectBroker(bridge, false);
     const beforeMs = await forgottenBeforeMs();
     expect(beforeMs).toBeGreaterThan(Date.now() - 60_000);
-    const again = { name: 'latchwork-bridge', connectionId: `connection-${connections}`, isPresent: false };
-    bridge.send({ type: 'broker', connected: true, session: { ...again, readUntilMsAgo: 0 } });
-    bridge.send({ type: 'broker', connected: false });
-    await vi.waitFor(async () => expect((await link().health()).brokerConnected).toBe(false));
+    await connectBroker(bridge, false, { connectionId: `connection-${connections}` });
     expect(await forgottenBeforeMs()).toBe(beforeMs);
-    const other = { name: 'another', connectionId: 'x', isPresent: false, readUntilMsAgo: 0 };
     await reconcilePresence(contextOf({ hasApi: false }));
     expect(await forgottenBeforeMs()).toBeNull();
-    bridge.send({ type: 'broker', connected: true, session: other });
-    await vi.waitFor(async () => expect((await link().health()).brokerConnected).toBe(true));
+    await connectBroker(bridge, false, { name: 'another' });
     expect(await forgottenBeforeMs(), 'a bridge with a session of its own').toBeNull();
-    bridge.close();
   });
 
   it('has devices show in time that they are there, and the others go offline', async () => {
     const [lost, talking, reconnected] = [await activateOnline(), await activateOnline(), await activateOnline()];
     const seenAt = (await view(lost)).lastOnlineAt;
-    const bridge = await dialIn();
+    const { bridge } = await dialIn('one', false);
     await connectBroker(bridge, true);
     await connectBroker(bridge, false);
     await reconcilePresence(contextOf({ hasApi: false, grace: 10 }));
@@ -116,19 +106,17 @@ describe('a broker that has forgotten its sessions', () => {
     expect(await lastEvent(lost)).toMatchObject({ status: 'offline', reason: 'unconfirmed' });
     expect(await view(talking)).toMatchObject({ online: true });
     expect(await view(reconnected)).toMatchObject({ online: true });
-    bridge.close();
   });
 
   it('changes nothing for sessions that began after the bridge had lost it', async () => {
-    const bridge = await dialIn();
+    const { bridge } = await dialIn('one', false);
     await connectBroker(bridge, true);
     const device = await activateOnline(Date.now());
-    await connectBroker(bridge, false, 30_000);
+    await connectBroker(bridge, false, { readUntilMsAgo: 30_000 });
     await reconcilePresence(contextOf({ hasApi: false }));
     vi.spyOn(Date, 'now').mockReturnValue(Date.now() + 301_000);
     await runDurableObjectAlarm(sessionOf(device.deviceId));
     expect(await view(device)).toMatchObject({ online: true });
-    bridge.close();
   });
 });
 
