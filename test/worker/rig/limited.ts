@@ -16,7 +16,7 @@ export function callLimited<T = never>(
   return callWith({ LIMITS: limits }, method, path, options);
 }
 
-/** As `call`, answered by a Worker with these settings and bindings in place of its own, whose work in the background is over. */
+/** As `call`, answered by a Worker with these settings and bindings in place of its own; waits for its background work. */
 export async function callWith<T = never>(
   bindings: Bindings,
   method: string,
@@ -29,7 +29,7 @@ export async function callWith<T = never>(
   return answer;
 }
 
-/** As `send`, likewise. */
+/** As `send`, answered by such a Worker. */
 export async function sendWith(
   bindings: Bindings,
   method: string,
