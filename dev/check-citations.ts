@@ -39,10 +39,6 @@ function isSectionKnown(cited: string): boolean {
   return parts.every((part) => sections.has(part.trim()));
 }
 
-function areNotesKnown(cited: string): boolean {
-  return cited.split(/\D+/).every((number) => fieldNotes.has(Number(number)));
-}
-
 /** In code `decision:` may be a member name: only what a comment says is a citation. */
 function isInComment(path: string, text: string, index: number): boolean {
   if (!/\.(ts|js)$/.test(path)) return true;
@@ -80,7 +76,9 @@ for (const path of paths) {
     }
   };
   check(citations, 'no such section or rule in docs/contract.md', isSectionKnown);
-  check(noteCitations, 'no such number in docs/field-notes.md', areNotesKnown);
+  check(noteCitations, 'no such number in docs/field-notes.md', (cited) =>
+    cited.split(/\D+/).every((number) => fieldNotes.has(Number(number))),
+  );
   check(
     decisionCitations,
     'no such heading in docs/decisions.md',

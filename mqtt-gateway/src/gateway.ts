@@ -99,7 +99,8 @@ export class Gateway {
   }
 
   #take(listener: Listener, raw: Socket): void {
-    const address = readAddress(raw);
+    // IPv4 in its own form, also if the listener serves IPv6 too.
+    const address = raw.remoteAddress?.replace(/^::ffff:(?=\d+\.)/i, '');
     // The client is gone already.
     if (address === undefined || this.#isLeaving) {
       raw.destroy();
@@ -192,9 +193,4 @@ async function listenOn(server: Server | HttpServer, host: string | undefined, p
   } catch (error) {
     throw new Error(`port ${port} cannot be used: ${describeError(error)}`, { cause: error });
   }
-}
-
-/** IPv4 in its own form, also if the listener serves IPv6 too. */
-function readAddress({ remoteAddress }: Socket): string | undefined {
-  return remoteAddress?.replace(/^::ffff:(?=\d+\.)/i, '');
 }

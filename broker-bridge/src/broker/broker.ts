@@ -107,13 +107,11 @@ export class Broker {
   #connectAfter(delayMs: number): void {
     clearTimeout(this.#timer);
     this.#isAwaitingLink = false;
-    this.#timer = setTimeout(() => this.#connectOrAwaitLink(), delayMs);
-  }
-
-  #connectOrAwaitLink(): void {
-    this.#isAwaitingLink = !this.#isWorkerReachable;
-    if (this.#isAwaitingLink) this.#timer = setTimeout(() => this.#connect(), awaitLinkMs);
-    else this.#connect();
+    this.#timer = setTimeout(() => {
+      this.#isAwaitingLink = !this.#isWorkerReachable;
+      if (this.#isAwaitingLink) this.#timer = setTimeout(() => this.#connect(), awaitLinkMs);
+      else this.#connect();
+    }, delayMs);
   }
 
   #connect(): void {

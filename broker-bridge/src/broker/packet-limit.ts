@@ -4,7 +4,6 @@ import { Transform, type TransformCallback } from 'node:stream';
 
 type PacketLimits = {
   isMqtt5: boolean;
-  /** A longer payload is cut. */
   maxPayloadBytes: number;
 };
 

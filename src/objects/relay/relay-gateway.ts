@@ -97,7 +97,8 @@ export class RelayGateway extends DurableObject<Env> {
       this.#shard.refuseFrame(socket, client, size);
       return;
     }
-    if (client.who === null && isMqttConnect(data)) {
+    // The first byte of CONNECT (MQTT 2.2).
+    if (client.who === null && typeof data !== 'string' && new Uint8Array(data)[0] === 0x10) {
       this.#shard.end(socket, 1003, 'MQTT is at /mqtt/{deviceId}');
       return;
     }
@@ -165,9 +166,4 @@ function sizeOf(frame: string | ArrayBuffer): number {
   // A character has three bytes at most.
   const isClear = frame.length > maxRelayFrameBytes || 3 * frame.length <= maxRelayFrameBytes;
   return isClear ? frame.length : new TextEncoder().encode(frame).byteLength;
-}
-
-/** Its first byte is CONNECT's (MQTT 2.2). */
-function isMqttConnect(frame: string | ArrayBuffer): boolean {
-  return typeof frame !== 'string' && new Uint8Array(frame)[0] === 0x10;
 }
