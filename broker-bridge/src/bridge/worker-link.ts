@@ -1,24 +1,15 @@
 // The bridge's WebSocket to the Worker: keeps it open, identifies this bridge, passes on what arrives.
 // It must not decide what a role or a command means.
 import { WebSocket, type RawData } from 'ws';
-import {
-  linkCloseReasons,
-  linkPath,
-  linkPing,
-  linkPong,
-  workerFrameSchema,
-  type BridgeFrame,
-  type BrokerSession,
-  type PublishFrame,
-} from '../../../src/protocol/bridge.ts';
+import * as protocol from '../../../src/protocol/bridge.ts';
 import { BackOff } from '../../../node-service/back-off.ts';
 import { readJson } from '../intake/json.ts';
 import { describeError, type Log } from '../../../node-service/log.ts';
 
 export type Role = 'active' | 'standby';
-export type BrokerState = { connected: boolean; session?: BrokerSession };
+export type BrokerState = { connected: boolean; session?: protocol.BrokerSession };
 
-type HelloFrame = Extract<BridgeFrame, { type: 'hello' }>;
+type HelloFrame = Extract<protocol.BridgeFrame, { type: 'hello' }>;
 
 type LinkOptions = {
   workerUrl: string;
@@ -28,7 +19,7 @@ type LinkOptions = {
   readBroker: () => BrokerState;
   /** `resumes`: no other bridge was active since this process was. */
   onRole: (role: Role, resumes: boolean) => void;
-  onPublish: (frame: PublishFrame) => void;
+  onPublish: (frame: protocol.PublishFrame) => void;
   /** Connected means that the Worker has answered `hello`. `lastFrameAtMs`: when it sent anything before a loss. */
   onConnectedChange: (isConnected: boolean, lastFrameAtMs: number) => void;
   onRetry: () => void;
@@ -48,9 +39,11 @@ const stableAfterMs = 10_000;
 /** How long to leave the field to another process that is taken for this bridge. */
 const standBackMs = 60_000;
 const remedies = {
-  [linkCloseReasons.replaced]: 'another process runs with this BRIDGE_ID: stop one of them',
-  [linkCloseReasons.id_in_use]: 'a bridge with another spool has this BRIDGE_ID: give each bridge an id of its own',
-  [linkCloseReasons.other_session]: 'give all bridges the same MQTT_CLIENT_ID: without it each makes up its own',
+  [protocol.linkCloseReasons.replaced]: 'another process runs with this BRIDGE_ID: stop one of them',
+  [protocol.linkCloseReasons.id_in_use]:
+    'a bridge with another spool has this BRIDGE_ID: give each bridge an id of its own',
+  [protocol.linkCloseReasons.other_session]:
+    'give all bridges the same MQTT_CLIENT_ID: without it each makes up its own',
 };
 
 /** Estimates the Worker's clock: a machine whose own clock is wrong must not publish commands that have expired there. */
@@ -60,7 +53,6 @@ export class WorkerClock {
   /** The fastest ping of this connection so far. */
   #roundTripMs: number | null = null;
 
-  /** A frame that left the Worker at `workerNowMs` arrived. */
   noteFrame(workerNowMs: number, nowMs: number): void {
     this.#offsetMs = Math.max(this.#offsetMs ?? -Infinity, workerNowMs - nowMs);
   }
@@ -113,7 +105,7 @@ export class WorkerLink {
     if (this.isConnected) this.#socket?.terminate();
   }
 
-  send(frame: BridgeFrame): boolean {
+  send(frame: protocol.BridgeFrame): boolean {
     if (!this.isConnected || this.#socket?.readyState !== WebSocket.OPEN) return false;
     this.#socket.send(JSON.stringify(frame));
     return true;
@@ -133,7 +125,7 @@ export class WorkerLink {
 
   #connect(): void {
     const { workerUrl, secret } = this.#options;
-    const socket = new WebSocket(`${workerUrl.replace(/^http/, 'ws')}${linkPath}`, {
+    const socket = new WebSocket(`${workerUrl.replace(/^http/, 'ws')}${protocol.linkPath}`, {
       headers: { authorization: `Bearer ${secret}` },
       perMessageDeflate: false,
       handshakeTimeout: handshakeTimeoutMs,
@@ -184,21 +176,21 @@ export class WorkerLink {
 
   #ping(socket: WebSocket): void {
     this.#pingsUnderWay.push(performance.now());
-    socket.send(linkPing);
+    socket.send(protocol.linkPing);
   }
 
   #read(data: RawData, isBinary: boolean): void {
     this.#lastFrameAtMs = Date.now();
     // A Buffer, by the default of `binaryType`.
     const text = isBinary ? '' : (data as Buffer).toString();
-    if (text === linkPong) {
+    if (text === protocol.linkPong) {
       const sentAtMs = this.#pingsUnderWay.shift();
       if (sentAtMs === undefined) return;
       this.#answeredPingAtMs = sentAtMs;
       this.#clock.noteRoundTrip(performance.now() - sentAtMs);
       return;
     }
-    const frame = readJson(workerFrameSchema, text);
+    const frame = readJson(protocol.workerFrameSchema, text);
     if (frame === undefined) {
       this.#options.log.warn('a frame on the link cannot be understood', { bytes: text.length });
       return;
@@ -227,7 +219,7 @@ export class WorkerLink {
     if (!this.#isWanted) return;
     this.#options.onRetry();
     if (wasWelcome && Date.now() - this.#welcomeAtMs > stableAfterMs) this.#backOff.reset();
-    if (reason === linkCloseReasons.replaced) this.#options.onReplaced();
+    if (reason === protocol.linkCloseReasons.replaced) this.#options.onReplaced();
     let remedy = Object.hasOwn(remedies, reason) ? remedies[reason as keyof typeof remedies] : undefined;
     if (remedy !== undefined && !this.#wasEverWelcome) {
       this.#options.onRefused(remedy);

@@ -1,14 +1,6 @@
 // Brings spooled messages to the Worker and retries until each one is answered for: batches, several under way.
 // It must not drop a message, nor send two batches with one device's messages at the same time.
-import {
-  droppedReason,
-  maxBatchBytes,
-  maxBatchDevices,
-  maxBatchItems,
-  messageFailed,
-  type UplinkResult,
-  type UplinkStall,
-} from '../../../src/protocol/bridge.ts';
+import * as protocol from '../../../src/protocol/bridge.ts';
 import { BackOff } from '../../../node-service/back-off.ts';
 import type { DeadLetters } from './dead-letters.ts';
 import { runDetached } from '../../../node-service/detached.ts';
@@ -32,7 +24,7 @@ type Parts = {
   /** After so many failures of its own a message goes to the dead letters. */
   maxTries: number;
   stalledAfterMs: number;
-  onStall: (stall: UplinkStall | null) => void;
+  onStall: (stall: protocol.UplinkStall | null) => void;
 };
 /** The messages of a batch that are still to be delivered, and whether their device backs off first. */
 type Unsent = Map<UplinkMessage, boolean>;
@@ -46,7 +38,11 @@ const maxFailuresInARow = 20;
 /** Batches under way at once: enough to keep a Worker 60 ms away busy, and few enough that messages gather meanwhile. */
 const windows: Record<QueueName, number> = { usual: 4, held: 1 };
 /** 256 bytes are left for what surrounds the items. */
-const batchLimits = { maxItems: maxBatchItems, maxDevices: maxBatchDevices, maxBytes: maxBatchBytes - 256 };
+const batchLimits = {
+  maxItems: protocol.maxBatchItems,
+  maxDevices: protocol.maxBatchDevices,
+  maxBytes: protocol.maxBatchBytes - 256,
+};
 
 export class Uplink {
   readonly #parts: Parts;
@@ -241,7 +237,11 @@ export class Uplink {
     return new Map([...mapAll(held, false), ...first, ...(await this.#post(free))]);
   }
 
-  async #applyResults(batch: UplinkMessage[], results: UplinkResult[], requestId: string | undefined): Promise<Unsent> {
+  async #applyResults(
+    batch: UplinkMessage[],
+    results: protocol.UplinkResult[],
+    requestId: string | undefined,
+  ): Promise<Unsent> {
     const resultBySeq = new Map(results.map((result) => [result.seq, result]));
     const unsent: Unsent = new Map();
     const rejected = new Map<UplinkMessage, string>();
@@ -254,21 +254,21 @@ export class Uplink {
         reason: 'not in the answer',
       };
       if (result === 'accepted') this.#finish(queued);
-      else if (result === 'rejected' && reason === droppedReason) {
+      else if (result === 'rejected' && reason === protocol.droppedReason) {
         this.#finish(queued);
         dropped += 1;
       } else if (result === 'rejected') rejected.set(queued, reason);
       else {
         retryReason ??= reason;
         unsent.set(queued, true);
-        if (reason === messageFailed) failed.push(queued);
+        if (reason === protocol.messageFailed) failed.push(queued);
       }
     }
     const accepted = batch.length - rejected.size - dropped - unsent.size;
     this.#takenMessages += accepted;
     for (const queued of failed.filter((message) => this.#isHopeless(message))) {
       unsent.delete(queued);
-      rejected.set(queued, messageFailed);
+      rejected.set(queued, protocol.messageFailed);
     }
     const counts = { accepted, rejected: rejected.size, dropped, retry: unsent.size };
     for (const [result, count] of Object.entries(counts)) {

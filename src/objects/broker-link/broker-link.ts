@@ -5,15 +5,7 @@ import { DurableObject } from 'cloudflare:workers';
 import { parseJson } from '../../domain/json.ts';
 import type { PublishOutcome } from '../../domain/publish-outcome.ts';
 import { log } from '../../log.ts';
-import {
-  bridgeFrameSchema,
-  linkCloseReasons,
-  linkPing,
-  linkPong,
-  type BridgeFrame,
-  type BrokerSession,
-  type StallReason,
-} from '../../protocol/bridge.ts';
+import * as protocol from '../../protocol/bridge.ts';
 import { conflictWith, isInactive, lacksHello, mustMakeWay, nextCheckAtMs, successorAmong } from './bridge-roles.ts';
 import { firstReconciliation, noteSession, type KnownSessions, type Reconciliation } from './broker-sessions.ts';
 import { changeAttachment, closeBridge, readAttachment, sendFrame, type Attachment } from './bridge-sockets.ts';
@@ -27,7 +19,7 @@ export type LinkHealth = {
   bridgeConnected: boolean;
   brokerConnected: boolean;
   /** The longest stall among the bridges. */
-  stall: { reason: StallReason; seconds: number } | null;
+  stall: { reason: protocol.StallReason; seconds: number } | null;
 };
 
 const lastActiveKey = 'lastActiveInstance';
@@ -39,7 +31,7 @@ export class BrokerLink extends DurableObject<Env> {
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
-    ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair(linkPing, linkPong));
+    ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair(protocol.linkPing, protocol.linkPong));
   }
 
   /** The WebSocket of a bridge. Its secret was checked by the route. */
@@ -87,7 +79,7 @@ export class BrokerLink extends DurableObject<Env> {
   }
 
   override async webSocketMessage(socket: WebSocket, data: string | ArrayBuffer): Promise<void> {
-    const frame = typeof data === 'string' ? bridgeFrameSchema.safeParse(parseJson(data)).data : undefined;
+    const frame = typeof data === 'string' ? protocol.bridgeFrameSchema.safeParse(parseJson(data)).data : undefined;
     if (frame === undefined) {
       closeBridge(socket, 'unreadable frame');
       return;
@@ -143,14 +135,14 @@ export class BrokerLink extends DurableObject<Env> {
     await this.#planCheck();
   }
 
-  async #welcome(socket: WebSocket, hello: Extract<BridgeFrame, { type: 'hello' }>): Promise<void> {
+  async #welcome(socket: WebSocket, hello: Extract<protocol.BridgeFrame, { type: 'hello' }>): Promise<void> {
     const { bridgeId, instanceId, spoolId, sessionDigest, brokerConnected: isBrokerConnected } = hello;
     const identity = { bridgeId, instanceId, spoolId, sessionDigest };
     this.#releaseInactive();
     const others = this.#bridges().filter((bridge) => bridge.socket !== socket);
     const conflict = conflictWith(others, identity);
     if (conflict !== undefined) {
-      closeBridge(socket, linkCloseReasons[conflict]);
+      closeBridge(socket, protocol.linkCloseReasons[conflict]);
       return;
     }
     this.#noteSession(hello.session);
@@ -158,7 +150,7 @@ export class BrokerLink extends DurableObject<Env> {
     const wasActive = former.some(({ role }) => role === 'active');
     for (const bridge of former) {
       changeAttachment(bridge.socket, { role: null });
-      closeBridge(bridge.socket, linkCloseReasons.replaced);
+      closeBridge(bridge.socket, protocol.linkCloseReasons.replaced);
     }
     const active = this.#active();
     const role = active === undefined || active.socket === socket ? 'active' : 'standby';
@@ -169,7 +161,7 @@ export class BrokerLink extends DurableObject<Env> {
     await this.#planCheck();
   }
 
-  #noteSession(session: BrokerSession | undefined): void {
+  #noteSession(session: protocol.BrokerSession | undefined): void {
     if (session === undefined) return;
     const { kv } = this.ctx.storage;
     const noted = noteSession(kv.get<KnownSessions>(sessionsKey) ?? [], session, Date.now());

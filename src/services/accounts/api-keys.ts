@@ -2,14 +2,7 @@
 // once, at creation.
 import { runInBackground, type ServiceContext } from '../../context.ts';
 import { createSecret, digestOf, hasDigest } from '../../crypto/secrets.ts';
-import {
-  deleteApiKey,
-  findApiKey,
-  insertApiKey,
-  listApiKeys,
-  touchApiKey,
-  type ApiKeyRow,
-} from '../../db/accounts/api-keys.ts';
+import * as keys from '../../db/accounts/api-keys.ts';
 import { findProduct } from '../../db/products/products.ts';
 import { actorOf, scopes, type Actor } from '../../domain/access.ts';
 import type { PageRequest } from '../../domain/pagination.ts';
@@ -32,7 +25,7 @@ const refreshAfterMs = 500;
 const unknownMs = 60_000;
 const touchEveryMs = 60_000;
 
-type KnownKey = ApiKeyRow & { readAtMs: number; isRefreshing: boolean };
+type KnownKey = keys.ApiKeyRow & { readAtMs: number; isRefreshing: boolean };
 
 const maxRemembered = 1_000;
 
@@ -59,7 +52,7 @@ export async function createApiKey(
   const apiKey = createSecret('sk_', 40);
   const secretHash = await digestOf(apiKey);
   const row = { keyId, userId, secretHash, description, scopes: granted, productKey, createdAt: Date.now() };
-  const outcome = await insertApiKey(context.primary(), row, context.config.limits);
+  const outcome = await keys.insertApiKey(context.primary(), row, context.config.limits);
   if (outcome === 'no_user') throw new RefusedError(credentialRefused('session', 'unknown_account'));
   if (outcome !== 'made') throw limitReached('apiKeysPerUser', outcome.max);
   recordSecurityEvent(context, { userId, kind: 'key_made', detail: { keyId } });
@@ -69,7 +62,7 @@ export async function createApiKey(
 }
 
 export async function pageApiKeys(context: ServiceContext, userId: number, page: PageRequest) {
-  const { total, rows } = await listApiKeys(context.primary(), userId, page);
+  const { total, rows } = await keys.listApiKeys(context.primary(), userId, page);
   const list = rows.map(({ keyId, description, scopes: granted, productKey, createdAt, lastUsedAt }) => {
     const times = { createdAt: toIso(createdAt), lastUsedAt: toIso(lastUsedAt) };
     return { keyId, description, scopes: granted, productKey, ...times };
@@ -79,11 +72,11 @@ export async function pageApiKeys(context: ServiceContext, userId: number, page:
 
 export async function removeApiKey(context: ServiceContext, userId: number, keyId: string) {
   const database = context.primary();
-  const isDeleted = await deleteApiKey(database, userId, keyId);
+  const isDeleted = await keys.deleteApiKey(database, userId, keyId);
   await noteEndedKeys(context, isDeleted ? [keyId] : []);
   if (isDeleted) recordSecurityEvent(context, { userId, kind: 'key_deleted', detail: { keyId } });
   if (isDeleted) return { keyId };
-  const isKnown = (await findApiKey(database, keyId)) !== undefined;
+  const isKnown = (await keys.findApiKey(database, keyId)) !== undefined;
   throw new RefusedError(
     isKnown ? { kind: 'not_owner', of: 'api_key', id: keyId } : { kind: 'not_found', what: 'api_key', id: keyId },
   );
@@ -115,7 +108,7 @@ export async function authenticateKey(
   const nowMs = Date.now();
   if (nowMs - (key.lastUsedAt ?? 0) >= touchEveryMs) {
     key.lastUsedAt = nowMs;
-    runInBackground('note use of API key', touchApiKey(context.primary(), keyId, nowMs, nowMs - touchEveryMs));
+    runInBackground('note use of API key', keys.touchApiKey(context.primary(), keyId, nowMs, nowMs - touchEveryMs));
   }
   return accept(actorOf(key));
 }
@@ -137,7 +130,7 @@ async function readKey(context: ServiceContext, keyId: string): Promise<KnownKey
 async function fetchKey(context: ServiceContext, keyId: string): Promise<KnownKey | undefined> {
   const readAtMs = Date.now();
   const deletionsBefore = deletionCount;
-  const row = await findApiKey(context.primary(), keyId);
+  const row = await keys.findApiKey(context.primary(), keyId);
   if (row === undefined) {
     knownKeys.delete(keyId);
     rememberNewest(unknownUntilMs, keyId, readAtMs + unknownMs, maxRemembered);

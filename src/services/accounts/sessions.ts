@@ -1,25 +1,10 @@
 // Logging in, refreshing, logging out; listing and ending one's own sessions. A session is a family of refresh tokens, of which
 // one is current. Its access tokens read and control until they expire; for anything else the session has to be open.
-import {
-  certifySecret,
-  createSecret,
-  deriveSecret,
-  digestOf,
-  isEqualDigest,
-  openCertified,
-} from '../../crypto/secrets.ts';
+import * as secrets from '../../crypto/secrets.ts';
 import { signAccessToken } from '../../crypto/tokens.ts';
 import type { Database } from '../../db/client.ts';
-import {
-  deleteSessionOf,
-  deleteSessionsOf,
-  findConfirmation,
-  findSession,
-  insertSession,
-  listSessions,
-  rotateToken,
-  type SessionClient,
-} from '../../db/accounts/refresh-tokens.ts';
+import * as refreshTokens from '../../db/accounts/refresh-tokens.ts';
+import type { SessionClient } from '../../db/accounts/refresh-tokens.ts';
 import { findUserByName } from '../../db/accounts/users.ts';
 import { foldName } from '../../domain/names.ts';
 import { credentialRefused, RefusedError, unwrap, type Outcome } from '../../domain/refusal.ts';
@@ -47,7 +32,7 @@ export async function logIn(context: ServiceContext, login: Login) {
   const { name, password, clientAddress, deviceToken } = login;
   const foldedName = foldName(name);
   const shownToken = deviceToken ?? undefined;
-  const clientDigest = await digestOf(`login client ${foldedName} ${clientAddress}`);
+  const clientDigest = await secrets.digestOf(`login client ${foldedName} ${clientAddress}`);
   const isFamiliar = isFamiliarClient(clientDigest);
   const queue = passwordQueueOf(context.config);
   if (shownToken === undefined && !isFamiliar) queue.refuseIfFull({ isKnown: false, address: clientAddress });
@@ -71,15 +56,15 @@ export async function refreshSession(context: ServiceContext, refreshToken: stri
   if (opened === undefined) throw new RefusedError(credentialRefused('refresh_token', 'malformed'));
   const { family, secret } = opened;
   const database = context.primary();
-  const digest = await digestOf(secret);
+  const digest = await secrets.digestOf(secret);
   for (;;) {
     const nowMs = Date.now();
-    const session = await findSession(database, family);
+    const session = await refreshTokens.findSession(database, family);
     if (session === undefined) throw new RefusedError(credentialRefused('refresh_token', 'wrong'));
     if (session.expiresAt <= nowMs) throw new RefusedError(credentialRefused('refresh_token', 'expired'));
-    const judgement = judgeToken(session, (stored) => isEqualDigest(stored, digest), nowMs);
+    const judgement = judgeToken(session, (stored) => secrets.isEqualDigest(stored, digest), nowMs);
     if (judgement.kind === 'reused') {
-      await deleteSessionOf(database, session.userId, await sessionIdOf(family));
+      await refreshTokens.deleteSessionOf(database, session.userId, await sessionIdOf(family));
       const detail = { because: 'refresh_token_reused' };
       recordSecurityEvent(context, { userId: session.userId, kind: 'session_ended', detail });
       throw new RefusedError(credentialRefused('refresh_token', 'reused'));
@@ -89,11 +74,11 @@ export async function refreshSession(context: ServiceContext, refreshToken: stri
       for (const salt of judgement.salts) current = await successorOf(family, current, salt);
       return createPair(context, session.userId, family, current);
     }
-    const salt = createSecret('', 22);
+    const salt = secrets.createSecret('', 22);
     const next = await successorOf(family, secret, salt);
-    const isRotated = await rotateToken(database, session, {
+    const isRotated = await refreshTokens.rotateToken(database, session, {
       ...client,
-      digest: await digestOf(next),
+      digest: await secrets.digestOf(next),
       rotations: addRotation(session.rotations, { digest, salt, atMs: nowMs }),
       rotatedAt: nowMs,
       expiresAt: nowMs + refreshTokenMs,
@@ -110,13 +95,13 @@ export async function logOut(
 ): Promise<void> {
   const database = context.primary();
   const named = refreshToken === undefined ? undefined : await openRefreshToken(context, refreshToken);
-  const stored = named === undefined ? undefined : await findSession(database, named.family);
+  const stored = named === undefined ? undefined : await refreshTokens.findSession(database, named.family);
   if (stored === undefined && !bearer.ok) {
     throw new RefusedError(refreshToken === undefined ? bearer.refusal : credentialRefused('refresh_token', 'wrong'));
   }
   const ended = stored && { userId: stored.userId, sessionId: await sessionIdOf(stored.family) };
   const { userId, sessionId } = ended ?? unwrap(bearer);
-  if (!(await deleteSessionOf(database, userId, sessionId))) return;
+  if (!(await refreshTokens.deleteSessionOf(database, userId, sessionId))) return;
   recordSecurityEvent(context, { userId, kind: 'session_ended', detail: { because: 'signed_out' } });
 }
 
@@ -126,7 +111,7 @@ export async function logOut(
  */
 export async function requireOpenSession(context: ServiceContext, session: InSession, isConfirmed: boolean) {
   const nowMs = Date.now();
-  const confirmedAtMs = await findConfirmation(context.primary(), session, nowMs);
+  const confirmedAtMs = await refreshTokens.findConfirmation(context.primary(), session, nowMs);
   if (confirmedAtMs === undefined) throw new RefusedError(credentialRefused('session', 'revoked'));
   if (isConfirmed && confirmedAtMs <= nowMs - confirmationMs) throw new RefusedError({ kind: 'confirmation_required' });
 }
@@ -137,10 +122,10 @@ async function startSession(
   { userId, passwordHash, login }: { userId: number; passwordHash: string; login: SessionClient },
 ) {
   const createdAt = Date.now();
-  const family = createSecret('', 22);
-  const secret = `rt_${family}${createSecret('', 43)}`;
+  const family = secrets.createSecret('', 22);
+  const secret = `rt_${family}${secrets.createSecret('', 43)}`;
   const session = {
-    digest: await digestOf(secret),
+    digest: await secrets.digestOf(secret),
     family,
     sessionId: await sessionIdOf(family),
     userId,
@@ -149,7 +134,7 @@ async function startSession(
     clientAddress: login.clientAddress,
     userAgent: login.userAgent,
   };
-  if (!(await insertSession(database, session, passwordHash, context.config.limits.sessionsPerUser))) {
+  if (!(await refreshTokens.insertSession(database, session, passwordHash, context.config.limits.sessionsPerUser))) {
     throw new RefusedError(credentialRefused('account_password', 'revoked'));
   }
   return createPair(context, userId, family, secret);
@@ -157,7 +142,7 @@ async function startSession(
 
 async function createPair({ config }: ServiceContext, userId: number, family: string, secret: string) {
   const token = await signAccessToken(config, userId, await sessionIdOf(family));
-  const refreshToken = await certifySecret(config.messagingSecrets, refreshTokenUse, secret);
+  const refreshToken = await secrets.certifySecret(config.messagingSecrets, refreshTokenUse, secret);
   return { token, refreshToken, expiresIn: config.accessTokenSeconds };
 }
 
@@ -165,18 +150,18 @@ async function createPair({ config }: ServiceContext, userId: number, family: st
 async function openRefreshToken({ config }: ServiceContext, refreshToken: string) {
   const family = refreshTokenPattern.exec(refreshToken)?.[1];
   if (family === undefined) return undefined;
-  const secret = await openCertified(config.messagingSecrets, refreshTokenUse, refreshToken);
+  const secret = await secrets.openCertified(config.messagingSecrets, refreshTokenUse, refreshToken);
   return secret === undefined ? undefined : { family, secret };
 }
 
 async function successorOf(family: string, secret: string, salt: string): Promise<string> {
-  return `rt_${family}${await deriveSecret(secret, salt)}`;
+  return `rt_${family}${await secrets.deriveSecret(secret, salt)}`;
 }
 
 type InSession = { userId: number; sessionId: string };
 
 export async function pageSessions(context: ServiceContext, caller: InSession, page: PageRequest) {
-  const { total, rows } = await listSessions(context.primary(), caller.userId, Date.now(), page);
+  const { total, rows } = await refreshTokens.listSessions(context.primary(), caller.userId, Date.now(), page);
   const list = rows.map(({ sessionId, createdAt, rotatedAt, expiresAt, clientAddress, userAgent }) => ({
     sessionId,
     createdAt: toIso(createdAt),
@@ -190,7 +175,7 @@ export async function pageSessions(context: ServiceContext, caller: InSession, p
 }
 
 export async function endSession(context: ServiceContext, { userId }: InSession, sessionId: string) {
-  if (!(await deleteSessionOf(context.primary(), userId, sessionId))) {
+  if (!(await refreshTokens.deleteSessionOf(context.primary(), userId, sessionId))) {
     throw new RefusedError({ kind: 'not_found', what: 'session', id: sessionId });
   }
   recordSecurityEvent(context, { userId, kind: 'session_ended', detail: { because: 'ended_by_user' } });
@@ -199,7 +184,7 @@ export async function endSession(context: ServiceContext, { userId }: InSession,
 
 export async function endSessions(context: ServiceContext, caller: InSession, isCurrentKept: boolean) {
   const kept = isCurrentKept ? caller.sessionId : undefined;
-  const ended = await deleteSessionsOf(context.primary(), caller.userId, kept);
+  const ended = await refreshTokens.deleteSessionsOf(context.primary(), caller.userId, kept);
   const detail = { because: 'ended_by_user', sessions: ended };
   if (ended > 0) recordSecurityEvent(context, { userId: caller.userId, kind: 'session_ended', detail });
   return { ended };
@@ -207,5 +192,5 @@ export async function endSessions(context: ServiceContext, caller: InSession, is
 
 /** In access tokens, lists and addresses, which are logged: it names the session, and no token follows from it. */
 async function sessionIdOf(family: string): Promise<string> {
-  return (await digestOf(`session ${family}`)).slice(0, 24);
+  return (await secrets.digestOf(`session ${family}`)).slice(0, 24);
 }

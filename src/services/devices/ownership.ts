@@ -1,13 +1,7 @@
 // How a device passes from owner to owner: released, offered, accepted; and its pairing window (decision: ownership). The device's
 // session decides; D1 has the offers for the list of whom they are made to.
 import { createId } from '../../crypto/secrets.ts';
-import {
-  deleteTransfer,
-  findRecipient,
-  findTransfer,
-  listTransfersTo,
-  putTransfer,
-} from '../../db/devices/transfers.ts';
+import * as transfers from '../../db/devices/transfers.ts';
 import type { Actor } from '../../domain/access.ts';
 import { foldName, nameOf } from '../../domain/names.ts';
 import type { PageRequest } from '../../domain/pagination.ts';
@@ -30,7 +24,7 @@ export async function releaseDevice(context: ServiceContext, actor: Actor, devic
   const identity = await decideAs(context, deviceId, 'transfer', { kind: 'released', actor, defaultName });
   recordSecurityEvent(context, { userId: actor.userId, kind: 'device_released', detail: { deviceId } });
   await endAtBroker(context, identity, { kind: 'disable' }, requestedAtMs);
-  await deleteTransfer(context.primary(), deviceId);
+  await transfers.deleteTransfer(context.primary(), deviceId);
   return { deviceId };
 }
 
@@ -43,7 +37,7 @@ export async function undoClaim(context: ServiceContext, actor: Actor, deviceId:
   const { userId } = actor;
   recordSecurityEvent(context, { userId, otherId, kind: 'claim_undone', detail: { deviceId } });
   await endAtBroker(context, identity, { kind: 'disable' }, requestedAtMs);
-  await deleteTransfer(context.primary(), deviceId);
+  await transfers.deleteTransfer(context.primary(), deviceId);
   return { deviceId };
 }
 
@@ -67,9 +61,9 @@ export async function offerDevice(
   const expiresAtMs = offeredAtMs + offerMs;
   const offerId = createId('', 16);
   const between = { foldedEmail, fromUserId: actor.userId, nowMs: offeredAtMs };
-  const toUserId = (await findRecipient(db, between, context.config.mail !== undefined)) ?? null;
+  const toUserId = (await transfers.findRecipient(db, between, context.config.mail !== undefined)) ?? null;
   const row = { deviceId, offerId, fromUserId: actor.userId, toUserId, offeredAt: offeredAtMs, expiresAt: expiresAtMs };
-  if (!(await putTransfer(db, row, limits))) {
+  if (!(await transfers.putTransfer(db, row, limits))) {
     throw limitReached('transferOffersPerUser', limits.transferOffersPerUser);
   }
   const offer = { offerId, email, toUserId, offeredAtMs, expiresAtMs };
@@ -77,7 +71,7 @@ export async function offerDevice(
     await decideAs(context, deviceId, 'transfer', { kind: 'transfer_offered', actor, offer, address });
   } catch (error) {
     // Nobody could accept it; the offer before, if there was one, is withdrawn by this.
-    await deleteTransfer(db, deviceId, offerId);
+    await transfers.deleteTransfer(db, deviceId, offerId);
     throw error;
   }
   return { deviceId, email, expiresAt: toIso(expiresAtMs) };
@@ -85,7 +79,7 @@ export async function offerDevice(
 
 export async function withdrawOffer(context: ServiceContext, actor: Actor, deviceId: string, address: string) {
   await decideAs(context, deviceId, 'transfer', { kind: 'transfer_withdrawn', actor, address });
-  await deleteTransfer(context.primary(), deviceId);
+  await transfers.deleteTransfer(context.primary(), deviceId);
   return { deviceId };
 }
 
@@ -97,7 +91,7 @@ export async function answerOffer(
 ) {
   const requestedAtMs = Date.now();
   const db = context.primary();
-  const offer = await findTransfer(db, requireDeviceId(deviceId), userId);
+  const offer = await transfers.findTransfer(db, requireDeviceId(deviceId), userId);
   if (offer === undefined) throw new RefusedError({ kind: 'not_found', what: 'transfer', id: deviceId });
   const { offerId, fromUserId } = offer;
   const event = { kind: 'transfer_answered', userId, offerId, ...answer } as const;
@@ -107,12 +101,12 @@ export async function answerOffer(
     recordSecurityEvent(context, { userId, otherId: fromUserId, kind: 'device_transferred', detail });
   }
   if (mustRenew) await endAtBroker(context, identity, { kind: 'disable' }, requestedAtMs);
-  await deleteTransfer(db, deviceId, offerId);
+  await transfers.deleteTransfer(db, deviceId, offerId);
   return { deviceId, mustRenew };
 }
 
 export async function pageOffers(context: ServiceContext, userId: number, page: PageRequest) {
-  const { total, rows } = await listTransfersTo(context.primary(), userId, Date.now(), page);
+  const { total, rows } = await transfers.listTransfersTo(context.primary(), userId, Date.now(), page);
   const list = rows.map(({ offeredAt, expiresAt, ...offer }) => ({
     ...offer,
     offeredAt: toIso(offeredAt),

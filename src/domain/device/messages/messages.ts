@@ -3,15 +3,7 @@
 import { minuteMs } from '../../time.ts';
 import type { Slice } from '../core/state.ts';
 import { maxPayloadBytes } from '../../../protocol/bridge.ts';
-import {
-  isKnownProperty,
-  knownProperties,
-  propertyPostMethod,
-  propertySetReplyMethod,
-  statusSchema,
-  topicActions,
-  type TopicAction,
-} from '../../../protocol/mqtt.ts';
+import * as mqtt from '../../../protocol/mqtt.ts';
 import { isJsonObject, readJson, type Json, type JsonProblem } from '../../json.ts';
 
 export type DeviceMessage =
@@ -30,18 +22,18 @@ const maxShownName = 64;
 const messageMembers: readonly string[] = ['method', 'id', 'time', 'timestamp', 'version', 'params'];
 
 /** Routes by `method` if there is a method, else by topic (decision: messages). */
-export function readMessage(action: TopicAction, payload: string): DeviceMessage {
+export function readMessage(action: mqtt.TopicAction, payload: string): DeviceMessage {
   if (isTooLarge(payload)) return { kind: 'invalid', reason: 'too_large' };
   const read = readJson(payload);
   if ('problem' in read) return { kind: 'invalid', reason: read.problem };
   const body = read.value;
   if (!isJsonObject(body)) return { kind: 'invalid', reason: 'not_an_object' };
   const method = body.method;
-  if (method === propertySetReplyMethod) return readReply(body);
-  if (method === propertyPostMethod) return readReport(body);
+  if (method === mqtt.propertySetReplyMethod) return readReply(body);
+  if (method === mqtt.propertyPostMethod) return readReport(body);
   if (method !== undefined && method !== null) return { kind: 'invalid', reason: 'unknown_method' };
-  if (action === topicActions.status) return readStatus(body);
-  return action === topicActions.propertySetReply ? readReply(body) : readReport(body);
+  if (action === mqtt.topicActions.status) return readStatus(body);
+  return action === mqtt.topicActions.propertySetReply ? readReply(body) : readReport(body);
 }
 
 function readReport(body: { [name: string]: Json }): DeviceMessage {
@@ -64,7 +56,8 @@ function report(properties: { [name: string]: Json }): DeviceMessage {
 }
 
 function isStorable(name: string, value: Json): boolean {
-  if (Object.hasOwn(knownProperties, name)) return isKnownProperty(name as keyof typeof knownProperties, value);
+  if (Object.hasOwn(mqtt.knownProperties, name))
+    return mqtt.isKnownProperty(name as keyof typeof mqtt.knownProperties, value);
   return name.length <= 64 && JSON.stringify(value).length <= maxPropertyBytes;
 }
 
@@ -78,7 +71,7 @@ function readReply(body: { [name: string]: Json }): DeviceMessage {
 }
 
 function readStatus(body: { [name: string]: Json }): DeviceMessage {
-  const parsed = statusSchema.safeParse(body);
+  const parsed = mqtt.statusSchema.safeParse(body);
   return parsed.success
     ? { kind: 'status', status: parsed.data.status }
     : { kind: 'invalid', reason: 'invalid_status' };
@@ -89,14 +82,14 @@ function isTooLarge(payload: string): boolean {
   return payload.length * 3 > maxPayloadBytes && new TextEncoder().encode(payload).length > maxPayloadBytes;
 }
 
-export function mentionedCommands(action: TopicAction, payload: string): string[] {
-  const mayBeReply = action === topicActions.propertySetReply || payload.includes(propertySetReplyMethod);
+export function mentionedCommands(action: mqtt.TopicAction, payload: string): string[] {
+  const mayBeReply = action === mqtt.topicActions.propertySetReply || payload.includes(mqtt.propertySetReplyMethod);
   const message = mayBeReply ? readMessage(action, payload) : undefined;
   return message?.kind === 'reply' && message.id !== undefined ? [message.id] : [];
 }
 
 export type LastRejected = {
-  action: TopicAction;
+  action: mqtt.TopicAction;
   reason: InvalidReason | 'wrong_type';
   dropped: readonly string[];
   text: string;
@@ -110,7 +103,7 @@ const saveRejectedEveryMs = 15 * minuteMs;
 export function noteRejected(
   former: LastRejected | null,
   message: DeviceMessage,
-  { action, payload }: { action: TopicAction; payload: string },
+  { action, payload }: { action: mqtt.TopicAction; payload: string },
   nowMs: number,
 ): LastRejected | null {
   if (message.kind === 'invalid') {

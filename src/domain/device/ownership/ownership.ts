@@ -1,14 +1,7 @@
 // Slices: whose device this is, a copy of the record in D1 for paths without D1; how it passes from one owner to another, and
 // what a known serial has to show to activate again (decision: ownership); and the counts of activations.
 import type { Slice, DeviceState } from '../core/state.ts';
-import {
-  reactivationPolicies,
-  type ActivationReason,
-  type ActivationRefusalReason,
-  type MembershipChange,
-  type OwnershipChange,
-  type ReactivationPolicy,
-} from '../../../protocol/vocabulary.ts';
+import * as words from '../../../protocol/vocabulary.ts';
 import type { MemberRole } from '../../access.ts';
 import { hourlyCounts, type HourlyCount } from '../core/counts.ts';
 import { appendHistory, type HistoryEntry, type JournalEntry } from '../core/history.ts';
@@ -26,7 +19,7 @@ export type IdentitySlice = {
   controlMode: string;
   offlineGraceSeconds: number;
   /** The product's; if the device is claimed, the strictest that its product has had since the claim. */
-  reactivation: ReactivationPolicy | null;
+  reactivation: words.ReactivationPolicy | null;
   /** The change of the product that these three come from. */
   productChangedAtMs: number;
   isDisabled: boolean;
@@ -46,13 +39,16 @@ export function applyProductChange(identity: IdentitySlice, facts: ProductFacts)
 }
 
 /** Of a claimed device, which needs at least `owner`, as with null. Why they are in this order: decision: activation. */
-function strictest(...policies: (ReactivationPolicy | null)[]): ReactivationPolicy {
-  const strictness = policies.map((policy) => reactivationPolicies.indexOf(policy ?? 'owner'));
-  return reactivationPolicies[Math.max(1, ...strictness)] ?? 'never';
+function strictest(...policies: (words.ReactivationPolicy | null)[]): words.ReactivationPolicy {
+  const strictness = policies.map((policy) => words.reactivationPolicies.indexOf(policy ?? 'owner'));
+  return words.reactivationPolicies[Math.max(1, ...strictness)] ?? 'never';
 }
 
 /** @param policy of the product now, which the object may not have been told yet */
-function reactivationOf({ identity, ownership }: DeviceState, policy: ReactivationPolicy | null): ReactivationPolicy {
+function reactivationOf(
+  { identity, ownership }: DeviceState,
+  policy: words.ReactivationPolicy | null,
+): words.ReactivationPolicy {
   if (identity.claimedAtMs === null) return policy ?? 'open';
   return ownership.isOpen ? 'open' : strictest(identity.reactivation, policy);
 }
@@ -110,8 +106,8 @@ export const ownershipSlice: Slice<OwnershipSlice> = {
 
 /** Activations, refused ones too, and logins that took over an open session: counted, because strangers cause them. */
 type ActivationFact =
-  | { status: 'activated'; reason: ActivationReason }
-  | { status: 'activation_refused'; reason: ActivationRefusalReason }
+  | { status: 'activated'; reason: words.ActivationReason }
+  | { status: 'activation_refused'; reason: words.ActivationRefusalReason }
   | { status: 'credentials'; reason: 'contested' };
 type ActivationFacts = { address: string | null } & ActivationFact;
 export type ActivationCount = HourlyCount & ActivationFacts;
@@ -136,9 +132,9 @@ export type ActivationProof = {
 export function judgeActivation(
   state: DeviceState,
   { claimantId, lacksCode, isSecretRight, address }: ActivationProof,
-  productPolicy: ReactivationPolicy | null,
+  productPolicy: words.ReactivationPolicy | null,
   nowMs: number,
-): { isAllowed: true; reason: ActivationReason } | { isAllowed: false; reason: ActivationRefusalReason } {
+): { isAllowed: true; reason: words.ActivationReason } | { isAllowed: false; reason: words.ActivationRefusalReason } {
   const { identity, ownership, credentials } = state;
   const isClaimed = identity.claimedAtMs !== null;
   const isOwners = claimantId === identity.ownerId;
@@ -185,7 +181,7 @@ export type OwnershipView = {
   claimedAtMs: number | null;
   pairingUntilMs: number | null;
   offer: Pick<TransferOffer, 'email' | 'expiresAtMs'> | null;
-  reactivation: ReactivationPolicy;
+  reactivation: words.ReactivationPolicy;
   /** No password is left: the device has to be activated again. */
   mustRenew: boolean;
 };
@@ -204,7 +200,7 @@ export function viewOwnership(state: DeviceState, nowMs: number): OwnershipView 
 
 export function note<State extends Noted>(
   state: State,
-  reason: OwnershipChange,
+  reason: words.OwnershipChange,
   address: string | null,
   nowMs: number,
 ): State {
@@ -213,7 +209,7 @@ export function note<State extends Noted>(
 
 export function noteMembership<State extends Noted>(
   state: State,
-  reason: MembershipChange,
+  reason: words.MembershipChange,
   { email, role, address }: { email: string; role: MemberRole | null; address: string | null },
   nowMs: number,
 ): State {

@@ -2,26 +2,11 @@
 // core, and its answers back. At most one of them is the device's session. Owns no rule of MQTT and no state of the device.
 import { digestOf } from '../../../crypto/secrets.ts';
 import { readConfig } from '../../../config.ts';
-import {
-  closeCodeOf,
-  connackCodeOf,
-  connectRefusalOf,
-  disconnectCodeOf,
-  type ConnectRefusal,
-  type DirectEndReason,
-} from '../../../domain/direct/answer-codes.ts';
+import * as codes from '../../../domain/direct/answer-codes.ts';
+import type { ConnectRefusal, DirectEndReason } from '../../../domain/direct/answer-codes.ts';
 import { readLogin } from '../../../domain/direct/connect.ts';
-import {
-  beginSession,
-  grantedQos,
-  rulesOf,
-  silentFromMs,
-  takePackets,
-  type DirectEnd,
-  type DirectRules,
-  type DirectSession,
-  type DirectStep,
-} from '../../../domain/direct/session.ts';
+import * as direct from '../../../domain/direct/session.ts';
+import type { DirectEnd, DirectRules, DirectSession, DirectStep } from '../../../domain/direct/session.ts';
 import type { DirectSessionEnd, OpenSession } from '../../../domain/device/presence/direct-session.ts';
 import type { DirectTaken } from '../../../domain/device/core/events.ts';
 import { describeError, log } from '../../../log.ts';
@@ -88,7 +73,7 @@ export class DirectSockets {
     const session = this.#open()?.session;
     if (session === undefined) return null;
     const { startedAtMs, lastPacketAtMs } = session;
-    return { startedAtMs, lastPacketAtMs, silentFromMs: silentFromMs(session) };
+    return { startedAtMs, lastPacketAtMs, silentFromMs: direct.silentFromMs(session) };
   }
 
   /** Writes a message to the device's session. `commandId`: what its acknowledgement is reported with. */
@@ -201,12 +186,12 @@ export class DirectSockets {
       takenOver: present === undefined ? null : { will: present.session.will },
     });
     if (!outcome.ok) {
-      this.#refuse(connection, level, connectRefusalOf(outcome.refusal), outcome.refusal);
+      this.#refuse(connection, level, codes.connectRefusalOf(outcome.refusal), outcome.refusal);
       return;
     }
     if (present !== undefined) this.#close(present.connection, { reason: 'taken_over' });
     connection.phase = 'open';
-    connection.session = beginSession(packet, login.will, outcome.value.startedAtMs);
+    connection.session = direct.beginSession(packet, login.will, outcome.value.startedAtMs);
     connection.clearDeadline();
     connection.save();
     const { directPacketBytes: maxPacketBytes } = this.#config.limits;
@@ -219,11 +204,12 @@ export class DirectSockets {
   /** Takes all whole packets: one decision, one write, and the answers once it is written. */
   #drain(connection: DirectConnection): number {
     const { session } = connection;
-    const rules = this.#rulesOf();
+    const device = this.#device.identity();
+    const rules = device && (this.#rules ??= direct.rulesOf(device));
     if (!connection.isOpen() || session === null || rules === undefined) return 0;
     const nowMs = Date.now();
     const read = { packets: 0, isTooFast: false };
-    const step = takePackets(session, connection.packets(this.#config, read, nowMs), rules, nowMs);
+    const step = direct.takePackets(session, connection.packets(this.#config, read, nowMs), rules, nowMs);
     if (read.isTooFast) step.end ??= { reason: 'too_many_packets' };
     connection.session = step.session;
     try {
@@ -272,7 +258,7 @@ export class DirectSockets {
     if (refusedBecause.length > 0) this.#log('info', 'direct messages not accepted', { reasons: refusedBecause });
     const runs = runsOf(this.#ctx.id.name ?? '', outcome, heard);
     for (const { topic, payloads } of runs) {
-      if (!connection.isOpen() || grantedQos(step.session, topic, true) === undefined) continue;
+      if (!connection.isOpen() || direct.grantedQos(step.session, topic, true) === undefined) continue;
       for (const payload of payloads) this.publish(topic, payload, null);
     }
     this.#pushes.add(runs.map((run) => ({ run, subscriptions: outcome.subscriptions })));
@@ -287,7 +273,7 @@ export class DirectSockets {
 
   #endByService(connection: DirectConnection, end: DirectEnd): void {
     if (connection.phase === 'connecting') {
-      this.#drop(connection, closeCodeOf(end.reason), end.reason);
+      this.#drop(connection, codes.closeCodeOf(end.reason), end.reason);
       return;
     }
     if (connection.phase === 'ended') return;
@@ -297,7 +283,7 @@ export class DirectSockets {
   }
 
   #refuse(connection: DirectConnection, level: ProtocolLevel, refusal: ConnectRefusal, cause?: object): void {
-    connection.send(encodeConnack(level, connackCodeOf(level, refusal)));
+    connection.send(encodeConnack(level, codes.connackCodeOf(level, refusal)));
     this.#log('info', refusedDirectLoginEvent, { refusal, ...cause });
     this.#leave(connection);
     closeIfOpen(connection.socket, 1008, refusal);
@@ -315,11 +301,12 @@ export class DirectSockets {
     const { reason } = end;
     const isByDevice = reason === 'clean' || reason === 'with_will';
     // MQTT 3.1.1 has no DISCONNECT of the server.
-    if (connection.session?.level === 5 && !isByDevice) connection.send(encodeDisconnect(disconnectCodeOf(reason)));
+    if (connection.session?.level === 5 && !isByDevice)
+      connection.send(encodeDisconnect(codes.disconnectCodeOf(reason)));
     const clause = end.malformed && malformedClauses[end.malformed];
     this.#log('info', 'direct session ended', { ...end, clause });
     this.#leave(connection);
-    closeIfOpen(connection.socket, closeCodeOf(reason), reason);
+    closeIfOpen(connection.socket, codes.closeCodeOf(reason), reason);
   }
 
   #leave(connection: DirectConnection): void {
@@ -334,12 +321,6 @@ export class DirectSockets {
       if (connection.isOpen() && session !== null) return { connection, session };
     }
     return undefined;
-  }
-
-  #rulesOf(): DirectRules | undefined {
-    const device = this.#device.identity();
-    if (device === undefined) return undefined;
-    return (this.#rules ??= rulesOf(device));
   }
 
   #log(level: 'info' | 'error', event: string, fields: object): void {
