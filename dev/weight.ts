@@ -14,7 +14,7 @@ readCommandLine({ name: 'npm run weight', usage, options: {} }, () => undefined)
 
 const bounds = {
   'product source, lines': 30_200,
-  'tests, rig and benchmarks, lines': 43_500,
+  'tests, rig and benchmarks, lines': 42_000,
   'documents, words': 27_000,
   'settable limits': 40,
   'files in the largest folder': 20,
