@@ -3,7 +3,7 @@
 import type { Page } from 'playwright-core';
 import { inject } from 'vitest';
 import { VirtualDevice, type VirtualDeviceOptions } from '../../dev/virtual-device.ts';
-import { addProduct, signUp, type Session } from '../clients/accounts.ts';
+import { addProduct, signUp, type Account, type Session } from '../clients/accounts.ts';
 import { connectApi } from '../clients/api.ts';
 import { Browser } from './browser.ts';
 import { signIn } from './console-visit.ts';
@@ -28,11 +28,16 @@ export class Stage {
     return new Stage(url, browser, owner, await addProduct(owner));
   }
 
-  /** A page that is signed in as the owner. */
-  async visit(options: Parameters<Browser['open']>[1] = {}): Promise<Page> {
+  /** A page that is signed in. */
+  async visit(options: Parameters<Browser['open']>[1] = {}, user: Account = this.owner): Promise<Page> {
     const page = await this.browser.open('/', options);
-    await signIn(page, this.owner);
+    await signIn(page, user);
     return page;
+  }
+
+  /** Another user. */
+  signUp(): Promise<Session> {
+    return signUp((credentials) => connectApi(this.url, credentials));
   }
 
   makeDevice(serial: string, options: Partial<VirtualDeviceOptions> = {}): VirtualDevice {

@@ -2,7 +2,7 @@
 // its configuration is real.
 import type { Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { activate, addProduct, signUp } from '../../rig/clients/accounts.ts';
+import { activate, addProduct } from '../../rig/clients/accounts.ts';
 import { connectApi, dataOf } from '../../rig/clients/api.ts';
 import { browserMissing } from '../../rig/browser/browser.ts';
 import { Stage } from '../../rig/browser/console-stage.ts';
@@ -19,7 +19,7 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'adding a device', ()
 
   beforeAll(async () => {
     stage = await Stage.open();
-    const maker = await signUp((credentials) => connectApi(stage.url, credentials));
+    const maker = await stage.signUp();
     productKey = await addProduct(maker, { name: 'Wall switch' });
   });
   afterAll(async () => {

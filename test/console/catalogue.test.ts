@@ -1,11 +1,11 @@
 // Products, their serial numbers and the settings of an account in the console, in a real browser against the whole service.
 import type { Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { addProduct, activate, newProductKey, signUp } from '../../rig/clients/accounts.ts';
+import { addProduct, activate, newProductKey } from '../../rig/clients/accounts.ts';
 import { connectApi, dataOf } from '../../rig/clients/api.ts';
 import { browserMissing, type Browser } from '../../rig/browser/browser.ts';
 import { Stage } from '../../rig/browser/console-stage.ts';
-import { findBarriers, signIn } from '../../rig/browser/console-visit.ts';
+import { findBarriers } from '../../rig/browser/console-visit.ts';
 
 describe.skipIf(browserMissing !== null)(browserMissing ?? 'the catalogue and the settings', () => {
   let stage: Stage;
@@ -160,7 +160,7 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the catalogue and th
     });
 
     it('lets its owner keep a device out that somebody else has claimed, and see nothing else of it', async () => {
-      const buyer = await signUp((credentials) => connectApi(stage.url, credentials));
+      const buyer = await stage.signUp();
       const claimed = await addProduct(stage.owner, { name: 'Sold switch' });
       const { apiUrl } = await dataOf(buyer.api.devices['claim-tokens'].$post({ json: {} }));
       const { deviceId } = await activate(connectApi(apiUrl), claimed, 'SOLD-1');
@@ -226,8 +226,7 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the catalogue and th
     });
 
     it('list the sessions, and end one of them', async () => {
-      const phone = await browser.open('/', { userAgent: 'SwitchApp/2.1 (Android)' });
-      await signIn(phone, stage.owner);
+      const phone = await stage.visit({ userAgent: 'SwitchApp/2.1 (Android)' });
       await page.reload();
       const sessions = page.getByRole('region', { name: 'Sessions' });
       await sessions.getByRole('listitem').filter({ hasText: 'this one' }).getByText('Chrome on Linux').waitFor();
@@ -252,8 +251,7 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the catalogue and th
       await says(/The password was changed. Ended: \d+ other sessions, 0 API keys/);
       expect(await page.getByLabel('New password').inputValue()).toBe('');
       await expect.poll(() => page.getByRole('region', { name: 'Sessions' }).getByRole('listitem').count()).toBe(1);
-      const other = await browser.open();
-      await signIn(other, { email, password: `${password}!` });
+      const other = await stage.visit({}, { email, password: `${password}!` });
       await other.context().close();
     });
 
@@ -271,15 +269,14 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the catalogue and th
   });
 
   it('keep nobody out, in light and in dark, and fit a phone', async () => {
-    const visitor = await signUp((credentials) => connectApi(stage.url, credentials));
+    const visitor = await stage.signUp();
     const productKey = await addProduct(visitor, {
       name: 'A product with a name that is as long as names may become here',
     });
     await activate(visitor.api, productKey, `SERIAL-${'0123456789'.repeat(5)}`);
     await dataOf(visitor.api.users['api-keys'].$post({ json: { description: 'Board' } }));
     for (const colorScheme of ['light', 'dark'] as const) {
-      const phone = await browser.open('/', { colorScheme, viewport: { width: 360, height: 740 } });
-      await signIn(phone, visitor);
+      const phone = await stage.visit({ colorScheme, viewport: { width: 360, height: 740 } }, visitor);
       for (const [hash, text] of [
         ['#/products', 'A product with a name'],
         [`#/products/${productKey}`, 'SERIAL-'],

@@ -1,11 +1,11 @@
 // Claim codes, undone claims, the password asked again and what an account is told, in a real browser against the whole service.
 import type { Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { activate, signUp, type Session } from '../../rig/clients/accounts.ts';
-import { connectApi, dataOf } from '../../rig/clients/api.ts';
+import { activate, type Session } from '../../rig/clients/accounts.ts';
+import { dataOf } from '../../rig/clients/api.ts';
 import { browserMissing } from '../../rig/browser/browser.ts';
 import { Stage } from '../../rig/browser/console-stage.ts';
-import { findBarriers, signIn } from '../../rig/browser/console-visit.ts';
+import { findBarriers } from '../../rig/browser/console-visit.ts';
 
 describe.skipIf(browserMissing !== null)(browserMissing ?? 'claims in the console', () => {
   let stage: Stage;
@@ -15,10 +15,9 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'claims in the consol
 
   beforeAll(async () => {
     stage = await Stage.open();
-    buyer = await signUp((credentials) => connectApi(stage.url, credentials));
+    buyer = await stage.signUp();
     makers = await stage.visit();
-    buyers = await stage.browser.open();
-    await signIn(buyers, buyer);
+    buyers = await stage.visit({}, buyer);
   });
   afterAll(() => stage.close());
   afterEach(() => {

@@ -1,8 +1,8 @@
 // Finding devices in the console's list: by a beginning, by product, status and role, against the whole service.
 import type { Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { activate, addProduct, signUp } from '../../rig/clients/accounts.ts';
-import { connectApi, dataOf } from '../../rig/clients/api.ts';
+import { activate, addProduct } from '../../rig/clients/accounts.ts';
+import { dataOf } from '../../rig/clients/api.ts';
 import { browserMissing } from '../../rig/browser/browser.ts';
 import { Stage } from '../../rig/browser/console-stage.ts';
 import { findBarriers, openDevice } from '../../rig/browser/console-visit.ts';
@@ -21,7 +21,7 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the list of devices'
     ({ deviceId: attic } = await activate(api, lamps, 'LAMP-1'));
     const renamed = { param: { deviceId: attic }, json: { name: 'Attic' } };
     await dataOf(api.devices[':deviceId'].$patch(renamed));
-    const friend = await signUp((credentials) => connectApi(stage.url, credentials));
+    const friend = await stage.signUp();
     const { deviceId } = await activate(friend.api, await addProduct(friend, { name: 'Gate' }), 'GATE-1');
     const json = { email: stage.owner.email, role: 'viewer' } as const;
     const { invitationId } = await dataOf(friend.api.devices[':deviceId'].members.$post({ param: { deviceId }, json }));

@@ -1,11 +1,11 @@
 // Whose a device is and with whom it is shared, in the console: two people in browsers of their own, against the whole service.
 import type { Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { activate, signUp, type Session } from '../../rig/clients/accounts.ts';
-import { connectApi, dataOf } from '../../rig/clients/api.ts';
+import { activate, type Session } from '../../rig/clients/accounts.ts';
+import { dataOf } from '../../rig/clients/api.ts';
 import { browserMissing } from '../../rig/browser/browser.ts';
 import { Stage } from '../../rig/browser/console-stage.ts';
-import { findBarriers, openDevice, signIn } from '../../rig/browser/console-visit.ts';
+import { findBarriers, openDevice } from '../../rig/browser/console-visit.ts';
 
 describe.skipIf(browserMissing !== null)(browserMissing ?? 'the people of a device', () => {
   let stage: Stage;
@@ -16,11 +16,10 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the people of a devi
 
   beforeAll(async () => {
     stage = await Stage.open();
-    guest = await signUp((credentials) => connectApi(stage.url, credentials));
+    guest = await stage.signUp();
     ({ deviceId } = await activate(stage.owner.api, stage.productKey, 'DOOR-1'));
     owners = await stage.visit();
-    guests = await stage.browser.open();
-    await signIn(guests, guest);
+    guests = await stage.visit({}, guest);
   });
   afterAll(() => stage.close());
   afterEach(() => {
