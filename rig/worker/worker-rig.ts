@@ -134,8 +134,8 @@ export class WorkerRig {
       body: JSON.stringify({ spoolId: 'rig', sentAtMs, items }),
     });
     const { results } = uplinkAnswerSchema.parse(await response.json()).data;
-    const refused = results.find(({ result }) => result !== 'accepted');
-    if (refused !== undefined) throw new Error(`the Worker answers ${JSON.stringify(refused)}`);
+    const accepted = results.filter(({ result }) => result === 'accepted');
+    if (accepted.length !== items.length) throw new Error(`the Worker answers ${JSON.stringify(results)}`);
   }
 
   /** Between the broker and the Worker unless `options` say otherwise. */

@@ -2,7 +2,6 @@
 // built Worker with a counter in front of it.
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Activation } from '../../rig/clients/accounts.ts';
-import { bridgeSecret } from '../../rig/services/processes.ts';
 import { meteredFront, readMeter } from '../../rig/worker/meter.ts';
 import { RelayClient } from '../../rig/clients/relay-client.ts';
 import { WorkerRig } from '../../rig/worker/worker-rig.ts';
@@ -11,24 +10,11 @@ const everything = '/sys/+/+/#';
 
 let rig: WorkerRig;
 let devices: Activation[];
-let seq = 0;
 
 /** One of each device. */
 async function sendReports(id: string): Promise<void> {
-  const sentAtMs = Date.now();
-  const items = devices.map(({ topics }) => ({
-    seq: (seq += 1),
-    topic: topics.propertyPost,
-    payload: JSON.stringify({ id, params: { position: 'up' } }),
-    receivedAtMs: sentAtMs,
-  }));
-  const response = await fetch(`${rig.url}/bridge/uplink`, {
-    method: 'POST',
-    headers: { Authorization: `Bearer ${bridgeSecret}`, 'Content-Type': 'application/json' },
-    body: JSON.stringify({ spoolId: 'fleet', sentAtMs, items }),
-  });
-  const results = items.map((item) => ({ seq: item.seq, result: 'accepted' }));
-  expect(await response.json()).toMatchObject({ data: { results } });
+  const payload = JSON.stringify({ id, params: { position: 'up' } });
+  await rig.sendBatch(devices.map(({ topics }) => ({ topic: topics.propertyPost, payload })));
 }
 
 async function follow(): Promise<RelayClient> {

@@ -8,7 +8,6 @@ import { startAedes, type TestBroker } from '../../rig/brokers/aedes.ts';
 import type { Activation } from '../../rig/clients/accounts.ts';
 import { dataOf } from '../../rig/clients/api.ts';
 import { buildOnce } from '../../rig/worker/built-worker.ts';
-import { bridgeSecret } from '../../rig/services/processes.ts';
 import { eventually } from '../../rig/changes.ts';
 import {
   advanceClock,
@@ -34,17 +33,7 @@ let seq = 0;
 async function sendReport(params: Record<string, unknown>): Promise<void> {
   seq += 1;
   const payload = JSON.stringify({ method: 'thing.event.property.post', id: String(seq), params });
-  const sentAtMs = Date.now();
-  const response = await fetch(`${rig.url}/bridge/uplink`, {
-    method: 'POST',
-    headers: { Authorization: `Bearer ${bridgeSecret}`, 'Content-Type': 'application/json' },
-    body: JSON.stringify({
-      spoolId: 'metered',
-      sentAtMs,
-      items: [{ seq, topic: device.topics.propertyPost, payload, receivedAtMs: sentAtMs }],
-    }),
-  });
-  expect(await response.json()).toMatchObject({ data: { results: [{ seq, result: 'accepted' }] } });
+  await rig.sendBatch([{ topic: device.topics.propertyPost, payload }]);
 }
 
 /** What `work` has used when nothing goes on any more. */
