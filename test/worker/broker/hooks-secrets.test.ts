@@ -1,13 +1,12 @@
 // The secret of the broker hooks: in the header or in the path, two live at once, and in no log line.
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { createExecutionContext, waitOnExecutionContext } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { readConfig } from '../../../src/config.ts';
 import { createMessagingPassword } from '../../../src/crypto/messaging-password.ts';
-import worker from '../../../src/index.ts';
 import { uplinkPath } from '../../../src/protocol/bridge.ts';
 import { send } from '../rig/clients/client.ts';
 import { callHook, hookSecret } from '../rig/clients/hooks.ts';
+import { sendWith } from '../rig/limited.ts';
 
 const next = 'the-next-broker-hook-secret-of-these-tests';
 const denied = '{"result":"deny","is_superuser":false,"message":"invalid_password"}';
@@ -20,15 +19,10 @@ const unauthorized = {
 const withPathSecret = (hook: string, secret: string) => hook.replace('/', `/s/${encodeURIComponent(secret)}/`);
 
 it('accepts the old and the next secret while one replaces the other, and then the next alone', async () => {
-  const ask = async (live: string, given: string) => {
-    const context = createExecutionContext();
-    const request = new Request('https://latchwork.test/hooks/emqx/connect', {
-      method: 'POST',
-      body: '{}',
-      headers: { Authorization: `Bearer ${given}` },
-    });
-    const response = await worker.fetch(request, { ...env, BROKER_HOOK_SECRETS: live }, context);
-    await waitOnExecutionContext(context);
+  const ask = async (live: string, secret: string) => {
+    const changed = { ...env, BROKER_HOOK_SECRETS: live };
+    const headers = { Authorization: `Bearer ${secret}` };
+    const response = await sendWith(changed, 'POST', '/hooks/emqx/connect', { headers, body: {} });
     return { status: response.status, body: await response.text() };
   };
   expect(await ask(`${next},${hookSecret}`, hookSecret)).toEqual({ status: 200, body: denied });

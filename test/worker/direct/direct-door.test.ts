@@ -1,23 +1,17 @@
 // `{ws_url}/mqtt/{deviceId}` under a flood: what a connection without a right password costs the objects of devices.
 // Guesses at passwords beyond that are in unproven-socket.test.
-import { createExecutionContext } from 'cloudflare:test';
-import { env } from 'cloudflare:workers';
 import { expect, it } from 'vitest';
-import { createApp } from '../../../src/app.ts';
 import { topicOf } from '../../../src/domain/topics.ts';
 import { connectPacket, DirectClient, pingreq, publishPacket } from '../rig/clients/direct.ts';
-import { countWoken, limiter } from '../rig/limited.ts';
+import { countWoken, limiter, sendWith } from '../rig/limited.ts';
 import { provisionDevice, statusOf } from '../rig/provision.ts';
 
-const app = createApp();
 let addresses = 0;
 const newAddress = () => `203.0.113.${++addresses}`;
 
 function upgrade(deviceId: string, changed: object, address = newAddress()): Promise<Response> {
   const headers = { Upgrade: 'websocket', 'Sec-WebSocket-Protocol': 'mqtt', 'CF-Connecting-IP': address };
-  const request = new Request(`https://latchwork.test/mqtt/${deviceId}`, { headers });
-  const bindings = { ...env, RATE_LIMITS: 'production', ...changed } as unknown as Env;
-  return Promise.resolve(app.fetch(request, bindings, createExecutionContext()));
+  return sendWith({ RATE_LIMITS: 'production', ...changed }, 'GET', `/mqtt/${deviceId}`, { headers });
 }
 
 it('DIRECT_LIMIT holds the connections of one address', async () => {

@@ -6,6 +6,7 @@ import { createApp } from '../../../src/app.ts';
 import { readConfig } from '../../../src/config.ts';
 import { uplinkPath } from '../../../src/protocol/bridge.ts';
 import { call, createUser, send, type TestUser } from '../rig/clients/client.ts';
+import { sendWith } from '../rig/limited.ts';
 
 let user: TestUser;
 beforeAll(async () => {
@@ -28,9 +29,7 @@ async function capture(work: () => Promise<unknown>): Promise<{ lines: Line[]; t
   return { lines: texts.map((text) => JSON.parse(text) as Line), text: texts.join('\n') };
 }
 
-async function sendTo(request: Request, changes: Partial<Env> = {}): Promise<Response> {
-  return createApp().fetch(request, { ...env, ...changes }, createExecutionContext());
-}
+const sendTo = async (request: Request) => createApp().fetch(request, env, createExecutionContext());
 
 describe('every answer', () => {
   it('is not to be stored, sniffed, framed or run', async () => {
@@ -143,16 +142,14 @@ describe('a browser of a configured origin', () => {
     [anyPort, 'http://localhost:80.evil.test', null],
     [anyPort, 'http://localhost.evil.test:80', null],
   ])('where %s is configured, %s is answered %s', async (configured, Origin, allowed) => {
-    const request = new Request('https://latchwork.test/api/v1/nothing', { headers: { Origin } });
-    const response = await sendTo(request, { CORS_ORIGINS: configured as Env['CORS_ORIGINS'] });
+    const response = await sendWith({ CORS_ORIGINS: configured }, 'GET', '/api/v1/nothing', { headers: { Origin } });
     expect(response.headers.get('Access-Control-Allow-Origin')).toBe(allowed);
   });
 
   it('is none whose configured origin could never match', async () => {
     const { text } = await capture(async () => {
-      const request = new Request('https://latchwork.test/api/v1/products');
-      const changes = { CORS_ORIGINS: 'https://a.test, https://b.test/' as Env['CORS_ORIGINS'] };
-      expect((await sendTo(request, changes)).status).toBe(503);
+      const changes = { CORS_ORIGINS: 'https://a.test, https://b.test/' };
+      expect((await sendWith(changes, 'GET', '/products')).status).toBe(503);
     });
     expect(text).toContain('CORS_ORIGINS has the form https://host or *');
   });
@@ -237,7 +234,7 @@ describe('a request', () => {
   });
 
   it('that fails inside is answered with a fixed text, and its cause is in the log without bound values', async () => {
-    const body = JSON.stringify({ email: 'secret@example.test', password: 'secret password' });
+    const body = { email: 'secret@example.test', password: 'secret password' };
     const broken = {
       withSession: () => ({ prepare: () => failing, batch: () => Promise.reject(new Error('D1 down')) }),
     };
@@ -247,8 +244,7 @@ describe('a request', () => {
       raw: () => Promise.reject(new Error('D1 down')),
     };
     const { lines, text } = await capture(async () => {
-      const request = new Request('https://latchwork.test/api/v1/users/login', { method: 'POST', body });
-      const response = await sendTo(request, { DB: broken as unknown as D1Database });
+      const response = await sendWith({ DB: broken }, 'POST', '/users/login', { body });
       expect(response.status).toBe(500);
       expect(await response.json()).toEqual({ code: 500, message: 'internal_error', data: null });
     });
@@ -262,8 +258,7 @@ describe('a request', () => {
     'to %s is answered 503 without settings: the log names them, the answer only what to run',
     async (path) => {
       const { text } = await capture(async () => {
-        const request = new Request(`https://latchwork.test${path}`);
-        const response = await sendTo(request, { JWT_SECRETS: 'kid:too-short', MQTT_HOST: '' });
+        const response = await sendWith({ JWT_SECRETS: 'kid:too-short', MQTT_HOST: '' }, 'GET', path);
         expect(response.status).toBe(503);
         const message = 'not configured: run `npm run dev` once on a laptop, `npm run deploy:dry` before a deployment';
         expect(await response.json()).toEqual({ code: 503, message, data: null });

@@ -1,9 +1,8 @@
 // The health address: what a deployment check sees when all is well, and when a part is missing.
-import { createExecutionContext } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { describe, expect, it } from 'vitest';
-import { createApp } from '../../../src/app.ts';
 import { bridgeSecret } from '../rig/clients/link.ts';
+import { sendWith } from '../rig/limited.ts';
 import type { LinkHealth } from '../../../src/objects/broker-link/broker-link.ts';
 
 const operatorSecret = 'operator-secret-of-the-worker-tests-only';
@@ -12,14 +11,13 @@ const connected: LinkHealth = { bridgeConnected: true, brokerConnected: true, st
 /** The Worker with a broker link that answers as told, because no bridge dials in here. */
 function check(
   health: () => Promise<LinkHealth>,
-  changes: Partial<Env> = {},
+  changes: object = {},
   method = 'GET',
   secret = operatorSecret,
-): Promise<Response> | Response {
-  const link = { getByName: () => ({ health }) } as unknown as Env['BROKER_LINK'];
+): Promise<Response> {
+  const link = { getByName: () => ({ health }) };
   const headers = { Authorization: `Bearer ${secret}` };
-  const request = new Request('https://latchwork.test/health', { method, headers });
-  return createApp().fetch(request, { ...env, BROKER_LINK: link, ...changes }, createExecutionContext());
+  return sendWith({ BROKER_LINK: link, ...changes }, method, '/health', { headers });
 }
 
 function unavailable(parts: string): object {
@@ -59,7 +57,7 @@ describe('GET /health', () => {
   });
 
   it('asks for no bridge where there is no broker', async () => {
-    const withoutBroker = { BROKER: 'none' } as unknown as Partial<Env>;
+    const withoutBroker = { BROKER: 'none' };
     const response = await check(() => Promise.reject(new Error('asked')), withoutBroker);
     expect(response.status).toBe(200);
     expect(await response.json()).toMatchObject({ data: { status: 'ok', parts: { api: 'up', database: 'up' } } });
@@ -72,7 +70,7 @@ describe('GET /health', () => {
       throw new Error('no database');
     };
     for (const vars of [{}, { BROKER: 'none' }]) {
-      const changes = { ...vars, DB: { withSession } } as unknown as Partial<Env>;
+      const changes = { ...vars, DB: { withSession } };
       const broken = await check(() => Promise.resolve(connected), changes);
       expect(await broken.json()).toEqual(unavailable('database'));
     }
