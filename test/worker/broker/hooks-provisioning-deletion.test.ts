@@ -2,12 +2,11 @@
 // credential behind there, nor a device that can neither log in nor be deleted.
 import { env } from 'cloudflare:workers';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { createUser, type TestUser } from '../rig/clients/client.ts';
+import { createUser, makeProduct, type TestUser } from '../rig/clients/client.ts';
 import { withEmqx } from '../rig/emqx.ts';
 import { callWith } from '../rig/limited.ts';
 import { sessionOf } from '../rig/provision.ts';
 
-let count = 0;
 let owner: TestUser;
 let productKey: string;
 let deviceId: string;
@@ -42,8 +41,7 @@ beforeEach(async () => {
   vi.spyOn(globalThis, 'fetch').mockImplementation(() => Promise.resolve(new Response(null, { status: 204 })));
   vi.spyOn(console, 'error').mockImplementation(() => undefined);
   owner = await createUser();
-  productKey = `deletions-${++count}`;
-  await call('POST', '/products', { productKey, name: 'Switch' });
+  productKey = await makeProduct(owner);
   deviceId = (await activate())!;
 });
 afterEach(async () => {

@@ -6,7 +6,7 @@ import { readConfig } from '../../../src/config.ts';
 import { deleteExpiredRows } from '../../../src/db/expired-rows.ts';
 import { linkPath, linkPing, linkPong } from '../../../src/protocol/bridge.ts';
 import { deliverOutbox, provisionAtBroker, type BrokerOperation } from '../../../src/services/broker/provisioning.ts';
-import { createUser, type TestUser } from '../rig/clients/client.ts';
+import { createUser, makeProduct, type TestUser } from '../rig/clients/client.ts';
 import { callWith } from '../rig/limited.ts';
 import {
   contextOf,
@@ -119,6 +119,7 @@ const named = { username: 'acme&dev_01abcdef' };
 
 describe('over the interface', () => {
   let user: TestUser;
+  let productKey: string;
 
   async function call(method: string, path: string, body?: object) {
     type Activation = { deviceId: string; mqtt: { password: string } };
@@ -129,21 +130,18 @@ describe('over the interface', () => {
 
   beforeEach(async () => {
     user = await createUser();
+    productKey = await makeProduct(user);
   });
 
   it('tells the broker of an activation before it is answered, and of a deletion', async () => {
-    await call('POST', '/products', { productKey: `p-${user.userId}`, name: 'Switch' });
     const commands = takeCommands();
-    const { deviceId, mqtt } = await call('POST', '/devices/activate', {
-      productKey: `p-${user.userId}`,
-      deviceSN: '1',
-    });
-    expect(await commands).toEqual(upsertOf(mqtt.password, { productKey: `p-${user.userId}`, deviceId }));
+    const { deviceId, mqtt } = await call('POST', '/devices/activate', { productKey, deviceSN: '1' });
+    expect(await commands).toEqual(upsertOf(mqtt.password, { productKey, deviceId }));
     expect(await sealedPasswords()).toEqual([null]);
 
     const removal = takeCommands();
     await call('DELETE', `/devices/${deviceId}`);
-    const name = `p-${user.userId}&${deviceId}`;
+    const name = `${productKey}&${deviceId}`;
     expect(await removal).toEqual([
       { command: 'deleteClient', username: name },
       { command: 'deleteRole', rolename: `device ${name}` },
@@ -152,11 +150,7 @@ describe('over the interface', () => {
 
   it('answers an activation although the broker is away, and keeps its password sealed until it is back', async () => {
     await hangUp();
-    await call('POST', '/products', { productKey: `q-${user.userId}`, name: 'Switch' });
-    const { deviceId, mqtt } = await call('POST', '/devices/activate', {
-      productKey: `q-${user.userId}`,
-      deviceSN: '1',
-    });
+    const { deviceId, mqtt } = await call('POST', '/devices/activate', { productKey, deviceSN: '1' });
     type Row = { sealed_password: string; delivered_at: null; next_attempt_at: number };
     // No answer shows what is stored, nor that the first attempt is over.
     const findFailed = () => env.DB.prepare('SELECT * FROM broker_outbox WHERE attempts = 1').first<Row>();
@@ -167,8 +161,7 @@ describe('over the interface', () => {
     expect(JSON.stringify(row)).not.toContain(mqtt.password.slice(3, 20));
 
     await dialIn();
-    const upsert = upsertOf(mqtt.password, { productKey: `q-${user.userId}`, deviceId });
-    expect(await commandsOf('what waits')).toEqual(upsert);
+    expect(await commandsOf('what waits')).toEqual(upsertOf(mqtt.password, { productKey, deviceId }));
     expect(await sealedPasswords()).toEqual([null]);
     await run('what waits');
     await expectSilence('it is delivered once');

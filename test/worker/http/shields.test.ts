@@ -3,7 +3,7 @@ import { createExecutionContext } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { describe, expect, it, vi } from 'vitest';
 import { createApp } from '../../../src/app.ts';
-import { call, createUser } from '../rig/clients/client.ts';
+import { call, createUser, makeProduct } from '../rig/clients/client.ts';
 import { limiter } from '../rig/limited.ts';
 
 type Key = { keyId: string; apiKey: string };
@@ -233,15 +233,10 @@ describe('activations', () => {
       { 'CF-Connecting-IP': address },
       { method: 'POST', body: JSON.stringify({ productKey, deviceSN }) },
     );
-  async function createProduct(): Promise<string> {
-    const { token } = await createUser();
-    const productKey = `shielded-${crypto.randomUUID()}`;
-    await call('POST', '/products', { token, body: { productKey, name: 'Shielded' } });
-    return productKey;
-  }
 
   it('of new serial numbers are limited by product, those of known ones are not', async () => {
-    const [productKey, otherKey] = [await createProduct(), await createProduct()];
+    const owner = await createUser();
+    const [productKey, otherKey] = [await makeProduct(owner), await makeProduct(owner)];
     const changed = { ...production, NEW_DEVICE_LIMIT: limiter(3), NEW_DEVICE_ADDRESS_LIMIT: limiter(100) };
     const statuses = [];
     for (let count = 0; count < 5; count++) {
@@ -253,7 +248,7 @@ describe('activations', () => {
   });
 
   it('of new serial numbers by one address leave the product to others', async () => {
-    const productKey = await createProduct();
+    const productKey = await makeProduct(await createUser());
     const changed = { ...production, NEW_DEVICE_LIMIT: limiter(5), NEW_DEVICE_ADDRESS_LIMIT: limiter(2) };
     const flood = [];
     for (let count = 0; count < 8; count++) {

@@ -6,7 +6,7 @@ import { topicOf } from '../../../src/domain/topics.ts';
 import { FleetDirectory } from '../../../src/objects/fleet-directory.ts';
 import { DeviceSession } from '../../../src/objects/device/device-session.ts';
 import { RelaySnapshots } from '../../../src/objects/relay/snapshots.ts';
-import { call, createUser } from '../rig/clients/client.ts';
+import { call, createUser, makeProduct } from '../rig/clients/client.ts';
 import { provisionDevice, sessionOf } from '../rig/provision.ts';
 import {
   authed,
@@ -248,8 +248,7 @@ describe('a directory', () => {
 
 it('a snapshot of too many devices is refused', async () => {
   const user = await createUser();
-  const productKey = `snapshot-${crypto.randomUUID()}`;
-  await call('POST', '/products', { token: user.token, body: { productKey, name: 'Switch' } });
+  const productKey = await makeProduct(user);
   for (const deviceSN of ['A', 'B']) await call('POST', '/devices/activate', { body: { productKey, deviceSN } });
   const who = { kind: 'user', userId: user.userId, expiresAtMs: Infinity } as const;
   const target = { kind: 'fleet', who, productKey: undefined } as const;

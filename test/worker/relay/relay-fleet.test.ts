@@ -5,7 +5,7 @@ import { describe, expect, it, vi } from 'vitest';
 import { topicOf } from '../../../src/domain/topics.ts';
 import { DeviceSession } from '../../../src/objects/device/device-session.ts';
 import { topicActions } from '../../../src/protocol/mqtt.ts';
-import { call, createUser } from '../rig/clients/client.ts';
+import { call, createUser, makeProduct } from '../rig/clients/client.ts';
 import { disconnectPacket, DirectClient, publishPacket } from '../rig/clients/direct.ts';
 import { provisionDevice, sessionOf, reportDisconnected } from '../rig/provision.ts';
 import {
@@ -156,8 +156,7 @@ describe('a snapshot', () => {
 
   it('brings the state of all devices, limited to topics that the filter matches', async () => {
     const user = await createUser();
-    const productKey = `snapshot-${crypto.randomUUID()}`;
-    await call('POST', '/products', { token: user.token, body: { productKey, name: 'Switch' } });
+    const productKey = await makeProduct(user);
     const deviceIds = await Promise.all(
       ['A', 'B', 'C'].map(async (deviceSN) => {
         const body = { productKey, deviceSN };

@@ -5,7 +5,7 @@ import { env } from 'cloudflare:workers';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { digestOf } from '../../../src/crypto/secrets.ts';
 import { reconcilePath } from '../../../src/protocol/bridge.ts';
-import { call, createUser, type Answer, type TestUser } from '../rig/clients/client.ts';
+import { call, createUser, makeProduct, type Answer, type TestUser } from '../rig/clients/client.ts';
 import { sessionOf } from '../rig/provision.ts';
 
 type Activation = { deviceId: string; deviceSecret: string; mqtt: { username: string; password: string } };
@@ -17,8 +17,7 @@ let friend: TestUser;
 let productKey: string;
 beforeEach(async () => {
   [maker, anna, friend] = await Promise.all([createUser(), createUser(), createUser()]);
-  productKey = `lost-${crypto.randomUUID()}`;
-  await call('POST', '/products', { token: maker.token, body: { productKey, name: 'Switch', controlMode: 'toggle' } });
+  productKey = await makeProduct(maker, { controlMode: 'toggle' });
 });
 
 async function tokenOf({ token }: TestUser): Promise<string> {

@@ -4,7 +4,7 @@ import { env } from 'cloudflare:workers';
 import { expect, it } from 'vitest';
 import type { ProjectionOutcome } from '../../../src/domain/device/presence/projection.ts';
 import { ProjectionWriter } from '../../../src/objects/projection-writer.ts';
-import { call, createUser } from '../rig/clients/client.ts';
+import { call, createUser, makeProduct } from '../rig/clients/client.ts';
 
 const projection = {
   version: 1,
@@ -55,11 +55,11 @@ function waitOf(outcome: ProjectionOutcome | undefined): number {
 }
 
 it('devices that change at once are written together, a batch after the other', async () => {
-  const { token } = await createUser();
-  await call('POST', '/products', { token, body: { productKey: 'written', name: 'Switch' } });
+  const user = await createUser();
+  const productKey = await makeProduct(user);
   const activated = await Promise.all(
     someDevices(5).map((deviceSN) =>
-      call<{ deviceId: string }>('POST', '/devices/activate', { body: { productKey: 'written', deviceSN } }),
+      call<{ deviceId: string }>('POST', '/devices/activate', { body: { productKey, deviceSN } }),
     ),
   );
   const deviceIds = [...someDevices(495), ...activated.map(({ data }) => data.deviceId)];
@@ -68,7 +68,7 @@ it('devices that change at once are written together, a batch after the other', 
   expect(database.mostAtOnce).toBe(1);
   expect(Math.max(...database.batches)).toBe(50);
   expect(database.batches.length).toBeLessThan(15);
-  const online = await call<{ total: number }>('GET', '/devices?status=online', { token });
+  const online = await call<{ total: number }>('GET', '/devices?status=online', user);
   expect(online.data.total).toBe(5);
 });
 

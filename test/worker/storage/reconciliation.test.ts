@@ -16,7 +16,7 @@ import { readConfig } from '../../../src/config.ts';
 import { createContext } from '../../../src/context.ts';
 import { reconcileSlice } from '../../../src/services/operations/reconciliation.ts';
 import { reconcilePath, type reconciledSchema } from '../../../src/protocol/bridge.ts';
-import { call, createUser, type Answer, type TestUser } from '../rig/clients/client.ts';
+import { call, createUser, makeProduct, type Answer, type TestUser } from '../rig/clients/client.ts';
 import { sessionOf, reportConnected, reportDisconnected } from '../rig/provision.ts';
 import { insertRecords } from '../rig/records.ts';
 
@@ -30,8 +30,7 @@ let productKey: string;
 const passwords = new Map<string, string>();
 beforeEach(async () => {
   owner = await createUser();
-  productKey = `restored-${crypto.randomUUID()}`;
-  await call('POST', '/products', { token: owner.token, body: { productKey, name: 'Switch' } });
+  productKey = await makeProduct(owner);
 });
 afterEach(async () => {
   vi.useRealTimers();
