@@ -40,9 +40,10 @@ function readOptions(): Options {
     const scale = Number(values.scale ?? (isQuick ? 10_000 : 1_000_000));
     const chosen = benchmarks.filter(({ name }) => only === undefined || name === only);
     if (chosen.length === 0) throw new Error(`--only ${only}: there is no such benchmark`);
-    const variants = only === undefined ? [] : chosen.flatMap((benchmark) => benchmark.variants);
+    if (variant !== null && only === undefined) throw new Error('--variant goes with --only');
+    const variants = chosen.flatMap((benchmark) => benchmark.variants);
     if (variant !== null && !variants.includes(variant)) {
-      throw new Error(`--variant '${variant}': with this --only there are '${variants.join("', '")}'`);
+      throw new Error(`--variant '${variant}': the variants of ${only} are [${variants.join('; ')}]`);
     }
     if (!Number.isInteger(rounds) || rounds < 1) throw new Error('--rounds takes a whole number from 1');
     if (!Number.isInteger(scale) || scale < 2_000) throw new Error('--scale takes a whole number from 2000');
