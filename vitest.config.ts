@@ -37,7 +37,7 @@ const withProcesses = { maxWorkers: 3 * cores, sequence: { groupOrder: 1 } };
 const withFloods = { maxWorkers: cores + 1, sequence: { groupOrder: 2 } };
 
 /** Within a group, projects with the longest files come first: none of these runs on alone at the end. */
-const projectOrder = ['unit', 'worker', 'fuzz', 'brokers', 'system', 'bridge', 'gateway', 'conformance'];
+const projectOrder = ['unit', 'worker', 'fuzz', 'brokers', 'client', 'system', 'bridge', 'gateway', 'conformance'];
 
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
@@ -119,6 +119,7 @@ export default defineConfig({
       project('conformance-gateway', conformance, 'conformance'),
       project('system', patient),
       project('brokers', patient),
+      project('client', patient),
       project('console', { globalSetup: ['rig/services/console-service.ts'] }),
       project('attacks', { ...patient, ...withFloods, maxConcurrency: 4 }),
       project('faults', { ...patient, ...withFloods }),

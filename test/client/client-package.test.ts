@@ -5,9 +5,9 @@ import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'nod
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
-import { makeTempDir } from '../../../rig/temp-dirs.ts';
+import { makeTempDir } from '../../rig/temp-dirs.ts';
 
-const root = fileURLToPath(new URL('../../..', import.meta.url));
+const root = fileURLToPath(new URL('../..', import.meta.url));
 const program = `
 import { ApiError, dataOf, runCommand, Session, type Command, type Reason } from '@latchwork/client';
 export async function main(): Promise<Command['state']> {
