@@ -96,7 +96,7 @@ async function measureUntilSure(field: Battlefield, attack: Attack): Promise<Out
   const first = await field.measure(attack, effort, plan);
   show(first);
   const runs: [Outcome, ...Outcome[]] = [first];
-  const slowed = findSlowed(first.bystander);
+  const slowed = findSlowed(first.bystander, attack.slowsToMs);
   if (slowed.length === 0) return first;
   console.log(`  ${slowed.join(', ')}: again`);
   while (runs.length < runsOfSlowing) {
@@ -111,7 +111,7 @@ async function judge(field: Battlefield, attack: Attack, outcome: Outcome): Prom
   const { problems, bystanderFailures, bystander } = outcome;
   const failures = [
     ...problems,
-    ...[...bystanderFailures, ...findSlowed(bystander)].map((text) => `bystander: ${text}`),
+    ...[...bystanderFailures, ...findSlowed(bystander, attack.slowsToMs)].map((text) => `bystander: ${text}`),
   ];
   if (attack.name !== 'login-guesses') return failures;
   const waited = await field.signInElsewhere(30_000);

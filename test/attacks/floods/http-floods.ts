@@ -1,13 +1,14 @@
 // Floods over HTTP without a sign-in: everything that costs something and that anybody may ask for.
 import { randomBytes, randomUUID } from 'node:crypto';
 import { Tally, type Attack, type Effort, type Target } from '../rig/attack.ts';
+import { besideHeavyWorkMs } from '../rig/judgement.ts';
 import { addressOf, endOf, inParallel, nameOfError, send, type HttpRequest } from '../rig/traffic.ts';
 
 type Shot = { path: string } & HttpRequest;
 
 /** One closed-loop flood: no answer may be a 5xx other than those allowed, and none may be a success it must not be. */
 export function flood(
-  attack: Pick<Attack, 'name' | 'title' | 'holds' | 'isOnce'>,
+  attack: Pick<Attack, 'name' | 'title' | 'holds' | 'isOnce' | 'slowsToMs'>,
   shotOf: (target: Target, number: number) => Shot,
   isAllowed: (status: number) => boolean,
 ): Attack {
@@ -71,6 +72,7 @@ export const httpFloods: Attack[] = [
       title: 'registrations from many addresses, each worth a password hash',
       holds: 'at most a few hashes at once, the others refused with 429',
       isOnce: true,
+      slowsToMs: besideHeavyWorkMs,
     },
     (_target, number) => ({
       path: '/api/v1/users/register',
@@ -86,6 +88,7 @@ export const httpFloods: Attack[] = [
       title: "guesses at the victim's password, each from another address",
       holds: 'none succeeds; the guesses of a day are bounded',
       isOnce: true,
+      slowsToMs: besideHeavyWorkMs,
     },
     ({ victim }, number) => ({
       path: '/api/v1/users/login',
@@ -100,6 +103,7 @@ export const httpFloods: Attack[] = [
       name: 'activations',
       title: "new serial numbers for the victim's product, from many addresses",
       holds: 'refused beyond the limits of the product; known serials still activate (bystander)',
+      slowsToMs: besideHeavyWorkMs,
     },
     ({ victim }, number) => ({
       path: '/api/v1/devices/activate',

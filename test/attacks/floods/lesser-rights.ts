@@ -6,6 +6,7 @@ import mqtt from 'mqtt';
 import type { Activation } from '../../../rig/clients/accounts.ts';
 import { RelayClient } from '../../../rig/clients/relay-client.ts';
 import { Tally, type Attack, type Target } from '../rig/attack.ts';
+import { besideHeavyWorkMs } from '../rig/judgement.ts';
 import { send } from '../rig/traffic.ts';
 
 type Text =
@@ -85,7 +86,14 @@ function attempts(name: string, title: string, run: (scene: Scene, target: Targe
     await run(scene, target);
     return scene.tally.result();
   };
-  return { name, title, holds: 'each attempt is refused, with its reason', isOnce: true, run: runAttack };
+  return {
+    name,
+    title,
+    holds: 'each attempt is refused, with its reason',
+    isOnce: true,
+    slowsToMs: besideHeavyWorkMs,
+    run: runAttack,
+  };
 }
 
 export const lesserRights: Attack[] = [

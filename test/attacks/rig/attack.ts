@@ -45,6 +45,8 @@ export type Attack = {
   holds: string;
   /** It waits, for a deadline or for its turns, longer than a round. */
   isOnce?: true;
+  /** What a bystander's p95 may become, in milliseconds; as rig/judgement.ts says without. */
+  slowsToMs?: number;
   run: (target: Target, effort: Effort) => Promise<Result>;
 };
 

@@ -1,11 +1,11 @@
 // The outcome of a run as RESULTS.md shows it. Measures nothing.
-import { slowing, type Outcome } from './judgement.ts';
+import type { Outcome } from './judgement.ts';
 
 export type Judged = { outcome: Outcome; failures: string[] };
 
 export function tableOf(judged: readonly Judged[]): string {
   const rows = judged.map(({ outcome, failures }) => {
-    const slowest = Object.entries(outcome.bystander).toSorted(([, a], [, b]) => slowing(b) - slowing(a))[0];
+    const slowest = Object.entries(outcome.bystander).toSorted(([, a], [, b]) => b.meanwhile - a.meanwhile)[0];
     const [kind, p95] = slowest ?? ['', { before: 0, meanwhile: 0 }];
     const runs = outcome.runs === 1 ? '' : `, ${outcome.runs} runs`;
     const cells = [
