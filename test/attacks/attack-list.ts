@@ -15,6 +15,8 @@ import { signedInFloods } from './floods/signed-in-floods.ts';
 export const attacks: readonly Attack[] = [
   ...forgedCredentials,
   ...lesserRights,
+  // Before the floods that use up what the attacker's account may activate in an hour.
+  ...gatewayHalfOpen,
   ...httpFloods,
   ...bulkFloods,
   ...signedInFloods,
@@ -22,6 +24,5 @@ export const attacks: readonly Attack[] = [
   ...malformedFrames,
   ...mqttFloods,
   ...directFloods,
-  ...gatewayHalfOpen,
   ...halfOpen,
 ];
