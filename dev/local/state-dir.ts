@@ -1,7 +1,7 @@
 // The folder STATE_DIR: made if it is missing, held by one `npm start` at a time, with parts.json, which names the processes.
 // Knows nothing of the files that the parts keep there.
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { killGroup } from '../../rig/worker/built-worker.ts';
@@ -42,12 +42,17 @@ export function writeParts(stateDir: string, parts: PartPids): void {
 
 /** Until this process ends. Returns the process that has the lock, or undefined if this one has it now. */
 export function takeLock(path: string): number | undefined {
+  // Linked when it is written: nobody finds it empty and takes it for one that was left behind.
+  const draft = `${path}.${process.pid}`;
+  writeFileSync(draft, String(process.pid));
   try {
-    writeFileSync(path, String(process.pid), { flag: 'wx' });
+    linkSync(draft, path);
     process.once('exit', () => rmSync(path, { force: true }));
     return undefined;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+  } finally {
+    rmSync(draft, { force: true });
   }
   const holder = Number(readFileSync(path, 'utf8'));
   if (isNodeRunning(holder)) return holder;
