@@ -4,7 +4,7 @@ import type { Result } from './attack.ts';
 import { kinds, type Kind, type Measured } from './bystander.ts';
 
 /** p95 in milliseconds, in quiet periods and under attack: the medians of the rounds. */
-export type Slowing = { before: number; meanwhile: number };
+type Slowing = { before: number; meanwhile: number };
 
 export type Outcome = Result & {
   name: string;
