@@ -1,4 +1,4 @@
-// The AsyncAPI 3 document of device topics, relay and  The build makes it (dev/build/reference.js) from the
+// The AsyncAPI 3 document of device topics, relay and provisioning. The build makes it (dev/build/reference.js) from the
 // schemas that read and write these messages. Adds descriptions and examples, no shape of its own.
 import { z } from 'zod';
 import { topicOf } from '../../src/domain/topics.ts';

@@ -187,8 +187,8 @@ export function startFaultWorker(): Promise<WorkerRig> {
 }
 
 /**
- * Never finds its connection dead, so that the client keeps it while the Worker hangs. Of what the Worker pushes to a
- * connection that was given up, nothing would be seen.
+ * Never finds its connection dead, so that the client keeps it while the Worker hangs. Nothing that the Worker pushes to
+ * a connection that was given up would be seen.
  */
 class PatientSocket extends WebSocket {
   override send(data: string): void {
