@@ -35,8 +35,6 @@ const commandsOf: Record<Mode, readonly (keyof typeof commands)[]> = {
 };
 const hourMs = 3_600_000;
 const lives = { hour: hourMs, day: 24 * hourMs, week: 7 * 24 * hourMs, month: 30 * 24 * hourMs } as const;
-/** Clocks differ, and the service takes no more than a month. */
-const clockErrorMs = 60_000;
 
 export function DeviceGuestLinks({ device }: { device: Device }) {
   const { deviceId } = device;
@@ -79,7 +77,7 @@ export function DeviceGuestLinks({ device }: { device: Device }) {
             <Form
               submit={words.create}
               onSubmit={async ({ command, life, maxUses = '' }) => {
-                const expiresAt = new Date(Date.now() + lives[life as keyof typeof lives] - clockErrorMs).toISOString();
+                const expiresAt = new Date(Date.now() + lives[life as keyof typeof lives]).toISOString();
                 const limited = maxUses === '' ? {} : { maxUses: Number(maxUses) };
                 const json = { command: commands[command as keyof typeof commands], expiresAt, ...limited };
                 open.value = { url: (await dataOf(api.$post({ param, json }))).url };

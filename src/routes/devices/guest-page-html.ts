@@ -1,35 +1,35 @@
-// The texts and the HTML of the guest page. Everything that comes from a device or an owner is escaped by `html`.
+// The texts and the HTML of the guest page, in the style of the console. Everything that comes from a device or an owner is
+// escaped by `html`.
 import { html, raw } from 'hono/html';
 import type { GuestReceipt, GuestView } from '../../domain/device/commands/guest-links.ts';
 import type { ControlParams } from '../../domain/control-command.ts';
+import { toIso } from '../../domain/time.ts';
 import { isCertainlyUnpublished } from '../../domain/publish-outcome.ts';
 import type { Refusal } from '../../domain/refusal.ts';
 
 type Html = ReturnType<typeof html>;
 
-const style = [
-  ':root{color-scheme:light dark}',
-  'body{font:1.1rem/1.5 system-ui,sans-serif;max-width:28rem;margin:0 auto;padding:2rem 1rem;overflow-wrap:anywhere}',
-  'button{font:inherit;width:100%;padding:1rem;border:0;border-radius:.5rem;background:#0b57d0;color:#fff;cursor:pointer}',
-  '.small{font-size:.9rem}',
-  '.warn{border-left:.3rem solid #b3261e;padding-left:.7rem}',
-].join('');
+/** The only script: it writes times in the zone of the guest, which the service does not know. */
+const script =
+  "for(const t of document.querySelectorAll('time'))" +
+  "t.textContent=new Date(t.dateTime).toLocaleString('en-GB',{dateStyle:'medium',timeStyle:'short'})";
 
-/** The digest of `style`: without it the page's policy lets a browser apply no style. */
-export const styleHash = 'sha256-0C8LLkkYXqUmYBuhMrvzRuWnMm4m9GX+hrpwe+/qTUM=';
+/** The digest of `script`: the page's policy lets a browser run no other. */
+export const scriptHash = 'sha256-bpbg6Nr2y/QDMlpA7WkGPAWXcTwxi5FHXdo51RyYy08=';
 
 export function renderLink({ deviceName, isOnline, link }: GuestView, requestId: string): Html {
   const usesLeft = link.maxUses - link.uses;
   const presence = isOnline
     ? ''
-    : html`<p class="warn">The device is offline at the moment: the button may have no effect.</p>`;
+    : html`<p class="notice warn">The device is offline at the moment: the button may have no effect.</p>`;
   return renderPage(
     deviceName,
     html`<p>You were given a link that does one thing with this device.</p>
       ${presence} ${renderForm(labelOf(link.params), requestId)}
-      <p class="small">
+      <p class="hint">
         ${usesLeft === 1 ? 'It works once' : `It works ${usesLeft} more times`}, until
-        ${new Date(link.expiresAtMs).toUTCString()}. The owner sees when it is used.
+        <time datetime="${toIso(link.expiresAtMs)}">${new Date(link.expiresAtMs).toUTCString()}</time>. The owner sees
+        when it is used.
       </p>`,
   );
 }
@@ -43,7 +43,7 @@ export function renderUse(receipt: GuestReceipt, requestId: string | undefined):
     html`<h2>${title}</h2>
       <p>${text}</p>
       ${isOpen ? renderForm('Has it answered?', requestId) : ''}
-      ${usesLeft > 0 ? html`<p><a href="">Back to the button</a></p>` : html`<p class="small">The link is used up.</p>`}`,
+      ${usesLeft > 0 ? html`<p><a href="">Back to the button</a></p>` : html`<p class="hint">The link is used up.</p>`}`,
   );
 }
 
@@ -127,13 +127,14 @@ function renderPage(title: string, body: Html): Html {
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <meta name="robots" content="noindex, nofollow" />
         <title>${title}</title>
-        ${raw(`<style>${style}</style>`)}
+        <link rel="stylesheet" href="/console/style.css" />
       </head>
       <body>
-        <main>
+        <main class="welcome guest">
           <h1>${title}</h1>
-          ${body}
+          <section class="card">${body}</section>
         </main>
+        ${raw(`<script>${script}</script>`)}
       </body>
     </html>`;
 }

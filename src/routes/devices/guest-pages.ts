@@ -1,5 +1,5 @@
 // The page that a guest sees at `/g/{token}`, with one button. GET changes nothing: link previews and scanners send it, too.
-// The form's POST sends the command. No script, nothing from other hosts, no token anywhere but in the address.
+// The form's POST sends the command. No script but a fixed one, nothing from other hosts, no token but in the address.
 import { createMiddleware } from 'hono/factory';
 import type { Context } from 'hono';
 import { createId } from '../../crypto/secrets.ts';
@@ -11,7 +11,7 @@ import { statusByError } from '../../protocol/error-status.ts';
 import { setPageHeaders } from '../../http/headers.ts';
 import { noteRefusal } from '../../http/request-log.ts';
 import { useGuestLink, viewAsGuest } from '../../services/devices/guest-links.ts';
-import { renderLink, renderRefusal, renderUse, styleHash } from './guest-page-html.ts';
+import { renderLink, renderRefusal, renderUse, scriptHash } from './guest-page-html.ts';
 
 const maxFormBytes = 1024;
 const requestIdLength = 16;
@@ -25,7 +25,7 @@ const keepPrivate = createMiddleware<AppEnv>(async (c, next) => {
 
 export const guestPageRoutes = createRouter();
 
-guestPageRoutes.use(keepPrivate, setPageHeaders(`style-src '${styleHash}'; form-action 'self'`));
+guestPageRoutes.use(keepPrivate, setPageHeaders(`style-src 'self'; script-src '${scriptHash}'; form-action 'self'`));
 
 guestPageRoutes.get('/:token', async (c) => {
   const view = await viewAsGuest(c.var.context, c.req.param('token'), readClientAddress(c));

@@ -51,6 +51,8 @@ export type GuestUse = { linkId: string; commandId: string; number: number; addr
 /** A link is for a visit or a gate, not for a program. */
 export const maxUsesOfLink = 1_000;
 export const maxDaysOfLink = 30;
+/** So much the clock of its maker may be fast: a link of 30 days does not end earlier for that. */
+const clockErrorMs = 60_000;
 /** Of all links of a device together: a visitor presses a button, and presses it again. */
 export const guestUsesPerMinute = 20;
 /** Of one link: one guest uses up nobody else's. */
@@ -85,7 +87,7 @@ function refuseRange(
   const invalid = (path: string, problem: string): Refusal => ({ kind: 'invalid_input', path, problem });
   if (maxUses > maxUsesOfLink) return invalid('maxUses', `must be at most ${maxUsesOfLink}`);
   if (expiresAtMs <= nowMs) return invalid('expiresAt', 'must be in the future');
-  const isLate = expiresAtMs > nowMs + maxDaysOfLink * dayMs;
+  const isLate = expiresAtMs > nowMs + maxDaysOfLink * dayMs + clockErrorMs;
   return isLate ? invalid('expiresAt', `must be at most ${maxDaysOfLink} days from now`) : undefined;
 }
 
