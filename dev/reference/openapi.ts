@@ -19,14 +19,16 @@ const info = {
   ].join('\n\n'),
 };
 
+/** What most applications use comes first. */
 const tags = [
-  { name: 'Users', description: 'Accounts and their sessions.' },
-  { name: 'API keys', description: 'For machines: on products, devices and `/users/me`. Managed in person.' },
-  { name: 'Products', description: 'Kinds of devices.' },
+  { name: 'Signing in', description: 'Make an account, and get the tokens that other calls need.' },
   { name: 'Devices', description: 'Activated by themselves; listed, controlled and deleted by their owner.' },
-  { name: 'Ownership', description: 'Whose a device is: claimed, released, offered; and when it may be paired again.' },
   { name: 'Commands', description: 'Sent to a device, and followed until it replied or a report shows the result.' },
+  { name: 'Products', description: 'Kinds of devices.' },
   { name: 'Sharing', description: 'With whom an owner shares a device: members, and people with a guest link.' },
+  { name: 'Ownership', description: 'Whose a device is: claimed, released, offered; and when it may be paired again.' },
+  { name: 'API keys', description: 'For machines: on products, devices and `/users/me`. Managed in person.' },
+  { name: 'Users', description: 'Accounts and their sessions.' },
   { name: 'Health', description: 'For deployment checks and monitors.' },
   { name: 'Reference', description: 'These documents, for tools.' },
 ];

@@ -18,11 +18,12 @@ import { pageSecurityEvents } from '../../services/accounts/security-events.ts';
 import { logIn, logOut, refreshSession } from '../../services/accounts/sessions.ts';
 
 const route = routesAbout('Users');
+const signingIn = routesAbout('Signing in');
 const onSessions = inPersonFor('manageSessions');
 
 export const userRoutes = createRouter()
   .openapi(
-    route('post', '/register', {
+    signingIn('post', '/register', {
       summary: 'Create an account',
       middleware: limitRate('REGISTER_LIMIT'),
       request: { body: jsonBody(schemas.registerBodySchema) },
@@ -45,7 +46,7 @@ export const userRoutes = createRouter()
     },
   )
   .openapi(
-    route('post', '/login', {
+    signingIn('post', '/login', {
       summary: 'Log in with a username or an email',
       description:
         'After five wrong passwords for one account from one address each further attempt from there has to wait, from 1 s ' +
@@ -67,7 +68,7 @@ export const userRoutes = createRouter()
     },
   )
   .openapi(
-    route('post', '/refresh-token', {
+    signingIn('post', '/refresh-token', {
       summary: 'Get a fresh pair of tokens',
       description:
         'Needs no bearer token and ignores a stale one. A refresh token is good for one use: a second use within 30 s is ' +
@@ -120,7 +121,7 @@ export const userRoutes = createRouter()
     (c) => answer(c, pageSecurityEvents(c.var.context, c.var.caller.userId, c.req.valid('query'))),
   )
   .openapi(
-    route('post', '/logout', {
+    signingIn('post', '/logout', {
       summary: 'End a session',
       description:
         'Ends the session of the refresh token in the body, or else that of the bearer token; one of the two is needed. ' +
