@@ -1,10 +1,11 @@
 // What `npm start` and the commands beside it say about settings that cannot be used: one line with the way out.
 import { spawn } from 'node:child_process';
-import { readdirSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
+import { readSettings } from '../../../dev/local/settings.ts';
 import { prepareStateDir } from '../../../dev/local/state-dir.ts';
 import { findFreePort } from '../../../rig/ports.ts';
 import { makeTempDir } from '../../../rig/temp-dirs.ts';
@@ -28,6 +29,14 @@ describe('the state folder', () => {
     prepareStateDir(path);
     expect(readdirSync(path)).toEqual(['.gitignore']);
   });
+});
+
+test('the table of settings names every port that is listened on, with its default', () => {
+  const readme = readFileSync(join(rootDir, 'README.md'), 'utf8');
+  const [names, defaults] = /^\| `API_PORT`.*$/m.exec(readme)?.[0].split('|').slice(1) ?? [];
+  const ports = Object.values(readSettings({}).ports);
+  expect(names?.trim()).toBe(ports.map(({ name }) => `\`${name}\``).join(', '));
+  expect(defaults?.trim()).toBe(ports.map(({ port }) => port).join(', '));
 });
 
 // Run as processes of their own: what they hold ends with them.
