@@ -45,7 +45,7 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the people of a devi
     await people.getByRole('button', { name: `Withdraw the invitation of ${guest.email}` }).waitFor();
     await guests.reload();
     const invitation = part(guests, 'Invitation');
-    await invitation.getByText(`${stage.owner.email} shares the device ${deviceId} with you as Viewer.`).waitFor();
+    await invitation.getByText(`${stage.owner.email} shares “Servo switch OR-1” with you as Viewer.`).waitFor();
     expect(await findBarriers(guests)).toEqual([]);
     await press(guests, 'Accept');
     await guests.getByRole('row').filter({ hasText: 'shared, viewer' }).waitFor();
@@ -107,6 +107,25 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the people of a devi
     expect(stage.browser.problems.splice(0)).toEqual([expect.stringContaining('400')]);
   });
 
+  /** The page of a link that works for a day: in the looks of the console, with the time of the guest. */
+  async function showsGuest(path: string): Promise<void> {
+    const api = stage.owner.api.devices[':deviceId']['guest-links'];
+    const [link] = (await dataOf(api.$get({ param: { deviceId }, query: {} }))).list;
+    const [made = 0, ends = 0] = [link?.createdAt, link?.expiresAt].map((time) => Date.parse(time ?? ''));
+    expect(ends - made).toBeGreaterThan(24 * 3_600_000 - 30_000);
+    const timeZone = 'Asia/Tokyo';
+    const until = new Date(ends).toLocaleString('en-GB', { dateStyle: 'medium', timeStyle: 'short', timeZone });
+    for (const colorScheme of ['light', 'dark'] as const) {
+      const visitor = { colorScheme, timezoneId: timeZone };
+      const [page, console] = [await stage.browser.open(path, visitor), await stage.browser.open('/', visitor)];
+      await page.getByText(`until ${until}.`).waitFor();
+      await console.locator('.primary').waitFor();
+      expect(await page.evaluate(looksOf('button'))).toEqual(await console.evaluate(looksOf('.primary')));
+      expect(await findBarriers(page)).toEqual([]);
+      for (const opened of [page, console]) await opened.context().close();
+    }
+  }
+
   it('hand out a link with a button for somebody without an account, and revoke it', async () => {
     const links = part(owners, 'Guest links');
     await links.getByText('No guest link.').waitFor();
@@ -117,7 +136,7 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the people of a devi
     await press(owners, 'Close');
     await links.getByText(/^used 0 of 1 · until /).waitFor();
     expect(await owners.getByText(address ?? '').count()).toBe(0);
-    expect((await fetch(address ?? '')).status).toBe(200);
+    await showsGuest(new URL(address ?? '').pathname);
     await press(owners, 'Revoke the link: Move it down');
     await links.getByRole('button', { name: /^Revoke/ }).waitFor({ state: 'detached' });
     expect((await fetch(address ?? '')).status).not.toBe(200);
@@ -178,3 +197,10 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the people of a devi
     await phone.context().close();
   });
 });
+
+/** Colours, corners and type of a page, its card and its button. */
+const looksOf = (button: string) => `['body', '.card', '${button}'].map((selector) => {
+  const { color, backgroundColor, borderColor, borderRadius, fontFamily, fontSize } =
+    getComputedStyle(document.querySelector(selector));
+  return { color, backgroundColor, borderColor, borderRadius, fontFamily, fontSize };
+})`;

@@ -58,10 +58,10 @@ export function Offers({ onAccept }: { onAccept: () => void }) {
           {renewal.value}
         </p>
       )}
-      {invitations.value.map(({ invitationId, invitedBy, role, deviceId, expiresAt }) => (
+      {invitations.value.map(({ invitationId, invitedBy, role, deviceName, expiresAt }) => (
         <section key={invitationId} class="notice" aria-label={words.invitation}>
           <p>
-            {words.invites(invitedBy, deviceId, texts.sharing.roles[role])}{' '}
+            {words.invites(invitedBy, deviceName, texts.sharing.roles[role])}{' '}
             <small>{words.until(clockTime(Date.parse(expiresAt)))}</small>
           </p>
           <div class="actions">

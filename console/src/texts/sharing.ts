@@ -104,8 +104,7 @@ export const sharingTexts = {
   offers: {
     invitation: 'Invitation',
     transfer: 'Offered device',
-    invites: (who: string, deviceId: string, role: string) =>
-      `${who} shares the device ${deviceId} with you as ${role}.`,
+    invites: (who: string, device: string, role: string) => `${who} shares “${device}” with you as ${role}.`,
     offersDevice: (who: string, product: string, deviceId: string) => `${who} offers you a ${product} (${deviceId}).`,
     transferHint:
       'Once you accept, it is yours: what it remembers of its former owner is erased, and each password that a person has seen ends.',

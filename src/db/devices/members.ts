@@ -114,6 +114,7 @@ export async function listInvitationsFor(db: Database, user: Recipient, nowMs: n
     .select({
       invitation: deviceInvitations,
       deviceId: devices.deviceId,
+      deviceName: devices.name,
       inviter: sql<string>`${users.email}`.as('inviter_email'),
     })
     .from(deviceInvitations)

@@ -29,7 +29,11 @@ export const invitationPageSchema = pageSchema(invitationSchema).openapi('Invita
 export const incomingPageSchema = pageSchema(
   invitationSchema
     .omit({ email: true })
-    .extend({ deviceId: deviceIdSchema, invitedBy: emailSchema })
+    .extend({
+      deviceId: deviceIdSchema,
+      deviceName: z.string().openapi({ example: 'Hall light' }),
+      invitedBy: emailSchema,
+    })
     .openapi('IncomingInvitation'),
 ).openapi('IncomingInvitationPage');
 

@@ -81,9 +81,9 @@ export async function pageIncoming(context: ServiceContext, userId: number, page
   const user = await requireUser(context, userId);
   if (!isEmailVerified(context.config, user)) return { list: [], total: 0, ...page };
   const { total, rows } = await members.listInvitationsFor(context.primary(), user, Date.now(), page);
-  const list = rows.map(({ invitation, deviceId, inviter }) => {
+  const list = rows.map(({ invitation, deviceId, deviceName, inviter }) => {
     const { invitationId, role, createdAt, expiresAt } = describeInvitation(invitation);
-    return { invitationId, deviceId, invitedBy: inviter, role, createdAt, expiresAt };
+    return { invitationId, deviceId, deviceName, invitedBy: inviter, role, createdAt, expiresAt };
   });
   return { list, total, ...page };
 }

@@ -67,7 +67,7 @@ const table: Record<string, Record<string, string>> = {
     ),
   },
   '/api/v1/invitations': {
-    stranger: paged(`${invitation} deviceId invitedBy`),
+    stranger: paged(`${invitation} deviceId deviceName invitedBy`),
     'owner productOwner operator viewer': empty,
   },
   '/api/v1/claim-tokens/{token}': { 'owner productOwner manage': 'deviceId expiresAt' },
