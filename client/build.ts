@@ -31,7 +31,7 @@ function describeTypes(program: ts.Program): string {
   if (schema === undefined) throw new Error('the routes have no schema');
   return [
     "import type { Hono } from 'hono';",
-    `export type ErrorMessage = ${print(declared('ErrorMessage'), checker)};`,
+    ...['ErrorMessage', 'DirectEndReason'].map((name) => `export type ${name} = ${print(declared(name), checker)};`),
     `export type Api = Hono<{}, ${print(schema, checker)}, '/'>;`,
     '',
   ].join('\n');

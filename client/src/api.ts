@@ -2,5 +2,6 @@
 // the published package needs nothing of the service.
 import type { Api as Routes } from '../../src/app.ts';
 
+export type { DirectEndReason } from '../../src/domain/direct/answer-codes.ts';
 export type { ErrorMessage } from '../../src/protocol/error-status.ts';
 export type Api = Routes;

@@ -1,4 +1,5 @@
 // What applications import.
+export type { DirectEndReason } from './api.ts';
 export { runCommand, type Command, type CommandOptions, type CommandReceipt, type ControlBody } from './command.ts';
 export { followDevice, type DeviceListener, type DeviceState } from './follow-device.ts';
 export {

@@ -1,5 +1,5 @@
-// What the console says of a failed call. A word of the service has its sentence in texts/errors.ts; a word
-// that is unknown here is shown as the service said it.
+// What the console says of a failed call and of a reason. A word of the service has its sentence in texts/errors.ts or
+// texts/reasons.ts; a word that is unknown here is shown as the service said it.
 import { ApiError, NoAnswerError } from '@latchwork/client';
 import { texts } from './texts.ts';
 
@@ -16,6 +16,11 @@ export function describeError(error: unknown, explain: Readonly<Record<string, s
   const detail = error.message.slice(error.reason.length + 2);
   if (sentence === undefined) return texts.errors.unknown(error.message);
   return detail === '' ? sentence : `${sentence} (${detail})`;
+}
+
+/** The sentence of a reason. A newer service may give a word that has none yet. */
+export function explainReason(reason: string, sentences: Readonly<Partial<Record<string, string>>>): string {
+  return sentences[reason] ?? reason;
 }
 
 /** Something that the page itself can say is wrong with what was given; its message is for the person. */

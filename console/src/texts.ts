@@ -6,6 +6,7 @@ import { activityTexts } from './texts/activity.ts';
 import { devicesTexts } from './texts/devices.ts';
 import { errorsTexts } from './texts/errors.ts';
 import { productsTexts } from './texts/products.ts';
+import { reasonsTexts } from './texts/reasons.ts';
 import { sharingTexts } from './texts/sharing.ts';
 
 export const texts = {
@@ -39,4 +40,5 @@ export const texts = {
   ...productsTexts,
   ...sharingTexts,
   ...errorsTexts,
+  ...reasonsTexts,
 };

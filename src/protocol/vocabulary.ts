@@ -31,6 +31,18 @@ export const commandStates = [
 ] as const;
 export type CommandState = (typeof commandStates)[number];
 
+export const commandReasons = [
+  'broker_unavailable',
+  'no_subscriber',
+  'outcome_unknown',
+  'no_reply',
+  'requested',
+  'replaced',
+  'revoked',
+] as const;
+/** Why a command ended without success. A device that replied with an error is told with its code. */
+export type CommandReason = (typeof commandReasons)[number] | `device replied ${number}`;
+
 export const transitionReasons = [
   'connected',
   'disconnected',

@@ -47,7 +47,7 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the virtual switch',
     await page.getByLabel('Refuses: it answers with an error').check();
     await control('Up').click();
     await page.locator('.journey').getByText('Refused by the device').waitFor();
-    await page.locator('.journey').getByText('500').first().waitFor();
+    await page.locator('.journey').getByText('the switch answered with an error (500)').waitFor();
     expect(await control('Up').getAttribute('aria-pressed')).toBe('false');
     await page.locator('.timeline .command').getByText('Refused by the device').first().waitFor();
     await page.getByLabel('Refuses: it answers with an error').uncheck();
@@ -65,7 +65,7 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the virtual switch',
   it('has its plug pulled, which is shown with the reason, and comes back', async () => {
     await press('Pull the plug');
     await headSays('Offline');
-    await page.locator('.timeline .offline').first().waitFor();
+    await page.locator('.timeline .offline').getByText('connection lost').first().waitFor();
     expect(await control('Up').isDisabled()).toBe(true);
     await press('Plug it in');
     await headSays('Online');

@@ -1,6 +1,6 @@
 // A command on its way: each step with the milliseconds since it was accepted, and where and why it ended.
 import type { Command } from '@latchwork/client';
-import { describeError } from '../errors.ts';
+import { describeError, explainReason } from '../errors.ts';
 import { texts } from '../texts.ts';
 
 const good: readonly Command['state'][] = ['acknowledged', 'confirmed'];
@@ -33,12 +33,12 @@ export function Journey({ command, error }: { command: Command | null; error: un
 export function Outcome({ command }: { command: Command }) {
   const { state, reason, replyCode } = command;
   const kind = isUnproven(command) ? 'open' : good.includes(state) ? 'good' : bad.includes(state) ? 'bad' : 'open';
-  const why = reason === null ? '' : `: ${texts.command.reasons[reason] ?? reason}`;
+  const words = texts.command;
+  const why = state === 'failed' ? words.errorReply(replyCode) : explainReason(reason ?? '', texts.reasons.command);
   return (
     <span class={`outcome ${kind}`}>
-      {texts.command.states[state]}
-      {why}
-      {state === 'failed' && replyCode !== null && ` (${replyCode})`}
+      {words.states[state]}
+      {why !== '' && `: ${why}`}
     </span>
   );
 }

@@ -1,6 +1,7 @@
 // What happened to a device, newest first: presence, logins and messages that were refused, commands and who gave them.
 import type { Command } from '@latchwork/client';
 import type { ComponentChildren } from 'preact';
+import { explainReason } from '../errors.ts';
 import { ago, clockTime } from '../state/clock.ts';
 import type { DeviceView, EventView, Properties } from '../state/device.ts';
 import { texts } from '../texts.ts';
@@ -8,6 +9,7 @@ import { Outcome } from './journey.tsx';
 
 type Rejected = NonNullable<Properties['lastRejected']>;
 type Entry = { key: string; kind: string; timeMs: number; title: ComponentChildren; detail: ComponentChildren };
+const { reasons } = texts;
 const shownAtOnce = 40;
 
 export function Timeline({ view }: { view: DeviceView }) {
@@ -37,8 +39,7 @@ export function Timeline({ view }: { view: DeviceView }) {
 /** Why, how often, by whom and from where. */
 export function explainEvent({ reason, detail, count, email, role, address }: EventView): string {
   return [
-    texts.events.reasons[reason] ?? reason,
-    detail,
+    [explainReason(reason, reasons.event), explainReason(detail, reasons.end)].filter((text) => text !== '').join(': '),
     count === undefined || count === 1 ? '' : texts.events.times(count),
     [email, role].filter((one) => typeof one === 'string').join(', '),
     typeof address === 'string' && address !== 'unknown' ? texts.events.from(address) : '',
@@ -90,7 +91,7 @@ function entryOfRejected({ time, reason, dropped, text }: Rejected): Entry {
     title: <strong>{dropped.length === 0 ? words.title : words.partly(dropped.join(', '))}</strong>,
     detail: (
       <>
-        {words.reasons[reason]}: <code>{text}</code>
+        {explainReason(reason, reasons.rejected)}: <code>{text}</code>
       </>
     ),
   };

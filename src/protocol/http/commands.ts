@@ -2,7 +2,7 @@
 import { z } from '@hono/zod-openapi';
 import { controlBodySchema as controlFormsSchema } from '../control.ts';
 import { deviceIdSchema, instantSchema, pageSchema, shortIdSchema } from './common.ts';
-import { commandStates } from '../vocabulary.ts';
+import { commandReasons, commandStates } from '../vocabulary.ts';
 
 const stateSchema = z.enum(commandStates).openapi({
   description:
@@ -60,7 +60,11 @@ export const commandSchema = z
   .object({
     commandId: shortIdSchema,
     state: stateSchema,
-    reason: z.string().nullable().openapi({ example: null }),
+    reason: z
+      .enum(commandReasons)
+      .or(z.templateLiteral(['device replied ', z.int()]).openapi({ type: 'string', example: 'device replied 500' }))
+      .nullable()
+      .openapi({ description: 'Why it ended without success.', example: null }),
     replyCode: z.int().nullable().openapi({ description: "The code of the device's reply.", example: 200 }),
     params: sentParamsSchema,
     givenBy: z

@@ -1,6 +1,6 @@
 // The life of one command: its steps, and the state that they amount to. Times are the service's clock. Publishes and
 // stores nothing.
-import type { CommandState } from '../../../protocol/vocabulary.ts';
+import type { CommandReason, CommandState } from '../../../protocol/vocabulary.ts';
 import type { ControlParams } from '../../control-command.ts';
 import type { Json } from '../../json.ts';
 
@@ -178,9 +178,9 @@ export function describeCommand(
   command: Command,
   isDeviceOnline: boolean,
   nowMs: number,
-): { state: CommandState; reason: string | null } {
+): { state: CommandState; reason: CommandReason | null } {
   const { cancelledBecause, undeliveredBecause, replyCode } = command;
-  if (command.deviceAcknowledgedAtMs !== null && !isSuccess(replyCode)) {
+  if (command.deviceAcknowledgedAtMs !== null && replyCode !== null && !isSuccess(replyCode)) {
     return { state: 'failed', reason: `device replied ${replyCode}` };
   }
   if (command.confirmedAtMs !== null) return { state: 'confirmed', reason: null };
