@@ -14,7 +14,9 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the console', () => 
   beforeAll(async () => {
     stage = await Stage.open();
     device = stage.makeDevice('HALL-1');
-    await device.start();
+    const { deviceId } = await device.start();
+    const json = { name: 'Light in the upper hall, left of the stairs, LL-1' };
+    await dataOf(stage.owner.api.devices[':deviceId'].$patch({ param: { deviceId }, json }));
   });
   afterAll(async () => {
     await device.stop();
@@ -58,7 +60,9 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the console', () => 
     const page = await stage.browser.open(path);
     await page.getByRole('button', { name: 'Sign in' }).waitFor();
     expect(page.url()).not.toContain(encodeURIComponent(password));
-    await press(page, 'Sign in');
+    await page.locator('button:focus', { hasText: 'Sign in' }).waitFor();
+    await page.keyboard.press('Enter');
+    await page.locator('h1:focus', { hasText: 'Devices' }).waitFor();
     await page.getByRole('row').filter({ hasText: 'LL-1' }).waitFor();
     await page.context().close();
   });
@@ -74,6 +78,7 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the console', () => 
     expect(page.url()).toBe('https://console.test/#/');
     for (const label of ['Email or user name', 'Password']) expect(await page.getByLabel(label).inputValue()).toBe('');
     for (const problem of stage.browser.problems.splice(0)) expect(problem).toContain('https://console.test/');
+    await page.unrouteAll({ behavior: 'ignoreErrors' });
     await page.context().close();
   });
 
@@ -82,6 +87,7 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the console', () => 
     const row = page.getByRole('row').filter({ hasText: 'LL-1' });
     await row.getByText('Online').waitFor();
     await openDevice(page, /LL-1/);
+    await page.locator('h1:focus', { hasText: 'LL-1' }).waitFor();
     for (const position of ['Up', 'Middle', 'Down']) {
       await press(page, position);
       await pressed(page, position);
@@ -118,7 +124,7 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the console', () => 
     await page.getByText('Online').first().waitFor();
     await lamp.stop();
     await page.locator('.device-head').getByText('Offline').waitFor();
-    await page.locator('.timeline .offline').getByText('disconnected').waitFor();
+    await page.locator('.timeline .offline').getByText('disconnected: the device closed the connection').waitFor();
     await page.getByText('The device is away: a command would not reach it.').waitFor();
     expect(await page.getByRole('button', { name: 'Up', exact: true }).isDisabled()).toBe(true);
     await page.context().close();
@@ -139,6 +145,10 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the console', () => 
     await lamp.stop();
     await press(page, 'Delete');
     await page.getByRole('dialog').getByText('gone for good').waitFor();
+    // In the middle, and a key that is pressed too often deletes nothing.
+    const { x = 0, y = 0, width = 0, height = 0 } = (await page.getByRole('dialog').boundingBox()) ?? {};
+    expect([x + width / 2, y + height / 2].map(Math.round)).toEqual([550, 400]);
+    await page.locator('dialog h2:focus', { hasText: 'Delete' }).waitFor();
     await press(page, 'Delete for good');
     await page.getByRole('heading', { name: 'Devices' }).waitFor();
     await page.getByRole('row').filter({ hasText: 'LL-1' }).waitFor();
@@ -179,6 +189,7 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the console', () => 
     await signIn(page, stage.owner);
     await page.getByRole('link', { name: /LL-1/ }).waitFor();
     await check('devices');
+    if ('isMobile' in visitor) expect(await page.evaluate(cutNames)).toEqual([]);
     const { deviceId } = (await dataOf(stage.owner.api.devices.$get({ query: { search: 'HALL-1' } }))).list[0] ?? {};
     const screens = {
       [`#/devices/${deviceId ?? ''}`]: /LL-1/,
@@ -196,6 +207,15 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the console', () => 
     await page.context().close();
   });
 });
+
+/** Names in the list of devices of which a part cannot be seen. */
+const cutNames = `[...document.querySelectorAll('.window .row a')]
+  .filter((name) => {
+    const cell = name.parentElement;
+    const isBelow = name.getBoundingClientRect().bottom > cell.getBoundingClientRect().bottom + 1;
+    return isBelow || cell.scrollWidth > cell.clientWidth;
+  })
+  .map((name) => name.textContent)`;
 
 /** Presses Tab until what has the focus says this. */
 async function tabTo(page: Page, text: RegExp): Promise<void> {

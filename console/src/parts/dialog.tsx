@@ -10,10 +10,22 @@ type DialogProps = { title: string; onClose: () => void; children: ComponentChil
 export function Dialog({ title, onClose, children }: DialogProps) {
   const ref = useRef<HTMLDialogElement>(null);
   const id = useId();
-  useEffect(() => ref.current?.showModal(), []);
+  useEffect(() => {
+    const dialog = ref.current;
+    dialog?.showModal();
+    // Gives the focus back to the button that opened it.
+    return () => dialog?.close();
+  }, []);
+  useEffect(() => {
+    // Not the first button, which may delete: the first field, or else the heading.
+    const field = ref.current?.querySelector<HTMLElement>('input, select');
+    (field ?? ref.current?.querySelector('h2'))?.focus();
+  }, [title]);
   return (
     <dialog ref={ref} aria-labelledby={id} onClose={onClose}>
-      <h2 id={id}>{title}</h2>
+      <h2 id={id} tabIndex={-1}>
+        {title}
+      </h2>
       {children}
       <button type="button" onClick={() => ref.current?.close()}>
         {texts.close}

@@ -140,13 +140,20 @@ type FormProps = {
   done?: string;
   /** Its fields are emptied after it worked. */
   isEmptied?: boolean;
+  /** Nothing is left to type: its button has the focus. */
+  isFilledIn?: boolean;
   /** Sentences that fit this form better than the usual ones, by the word of the service. */
   explain?: Readonly<Record<string, string>>;
 };
 
-export function Form({ submit, onSubmit, children, danger = false, done, isEmptied, explain }: FormProps) {
+export function Form(props: FormProps) {
+  const { submit, onSubmit, children, danger = false, done, isEmptied, isFilledIn = false, explain } = props;
   const { isBusy, error, run } = useAction(explain);
   const isDone = useSignal(false);
+  const button = useRef<HTMLButtonElement>(null);
+  useEffect(() => {
+    if (isFilledIn) button.current?.focus();
+  }, []);
   return (
     <form
       onSubmit={(event) => {
@@ -166,7 +173,7 @@ export function Form({ submit, onSubmit, children, danger = false, done, isEmpti
     >
       {children}
       <Problem text={error} />
-      <button type="submit" class={danger ? 'danger' : 'primary'} disabled={isBusy} aria-busy={isBusy}>
+      <button ref={button} type="submit" class={danger ? 'danger' : 'primary'} disabled={isBusy} aria-busy={isBusy}>
         {submit}
       </button>
       {done !== undefined && (

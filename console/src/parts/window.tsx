@@ -1,9 +1,9 @@
-// A long list of rows of one height: only those in view are in the page, the scroll bar is that of the whole list.
+// A long list of rows of one height, which the style sheet sets. Only those in view are in the page, the scroll bar is that of
+// the whole list.
 import { useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 
-const rowHeight = 52;
 const spare = 10;
 
 type Props = {
@@ -19,7 +19,9 @@ export function Window({ count, row, onView }: Props) {
   const to = useSignal(40);
   useEffect(() => {
     const look = (): void => {
-      const top = -(ref.current?.getBoundingClientRect().top ?? 0);
+      if (ref.current === null) return;
+      const rowHeight = parseFloat(getComputedStyle(ref.current).getPropertyValue('--row'));
+      const top = -ref.current.getBoundingClientRect().top;
       const first = Math.max(0, Math.floor(top / rowHeight) - spare);
       from.value = first;
       to.value = first + Math.ceil(innerHeight / rowHeight) + 2 * spare;
@@ -36,9 +38,15 @@ export function Window({ count, row, onView }: Props) {
   useEffect(() => onView(from.value, end), [from.value, end, count]);
   const shown = Array.from({ length: Math.max(0, end - from.value) }, (_, offset) => from.value + offset);
   return (
-    <div ref={ref} role="rowgroup" class="window" style={{ height: `${count * rowHeight}px` }}>
+    <div ref={ref} role="rowgroup" class="window" style={{ height: `calc(${count} * var(--row))` }}>
       {shown.map((index) => (
-        <div key={index} role="row" aria-rowindex={index + 2} class="row" style={{ top: `${index * rowHeight}px` }}>
+        <div
+          key={index}
+          role="row"
+          aria-rowindex={index + 2}
+          class="row"
+          style={{ top: `calc(${index} * var(--row))` }}
+        >
           {row(index)}
         </div>
       ))}

@@ -6,6 +6,7 @@ import { BoxCode } from '../adding/box-code.tsx';
 import { ManualWay } from '../adding/manual-way.tsx';
 import { AddingProgress } from '../adding/adding-progress.tsx';
 import { Field } from '../parts/form.tsx';
+import { Title } from '../parts/title.tsx';
 import { hrefOf } from '../router.ts';
 import { DeviceAdding } from '../state/adding.ts';
 import { isLoopback } from '../state/claim.ts';
@@ -24,7 +25,7 @@ export function AddDevice({ code: fromAddress }: { code?: DeviceCode | undefined
       <p class="back">
         <a href={hrefOf({ screen: 'devices' })}>← {texts.device.back}</a>
       </p>
-      <h1>{words.title}</h1>
+      <Title>{words.title}</Title>
       <p class="hint">{words.intro}</p>
       <BoxCode code={code} />
       {bluetooth === undefined ? (

@@ -1,6 +1,7 @@
 // Labels for boxes, to print: a QR code for each device of an import, with its serial number and claim code. The codes are in
 // this page alone: the service shows none again.
 import qrcode from 'qrcode-generator';
+import { Title } from '../parts/title.tsx';
 import { addressOf } from '../state/device-code.ts';
 import { codeSheet } from '../state/code-sheet.ts';
 import { texts } from '../texts.ts';
@@ -14,7 +15,7 @@ export function CodeSheet() {
   return (
     <main id="content" class="sheet">
       <div class="bar">
-        <h1>{words.title(codes.length)}</h1>
+        <Title>{words.title(codes.length)}</Title>
         <div class="actions">
           <button type="button" class="primary" onClick={() => print()}>
             {words.print}

@@ -8,6 +8,7 @@ import { Journey } from '../parts/journey.tsx';
 import { PositionChart } from '../parts/position-chart.tsx';
 import { PositionText, Status } from '../parts/status.tsx';
 import { explainEvent, Timeline } from '../parts/timeline.tsx';
+import { Title } from '../parts/title.tsx';
 import { hrefOf } from '../router.ts';
 import { ago } from '../state/clock.ts';
 import { DeviceView, type Device } from '../state/device.ts';
@@ -71,7 +72,7 @@ function Head({ view, device, status }: { view: DeviceView; device: Device; stat
   const change = view.events.value.find((event) => event.status === status);
   return (
     <header class="device-head">
-      <h1>{device.name}</h1>
+      <Title>{device.name}</Title>
       <Status status={status} />
       {change !== undefined && (
         <span class="hint">{words.since(ago(Date.parse(change.time)), explainEvent(change))}</span>

@@ -6,6 +6,7 @@ import { describeError } from '../errors.ts';
 import { Action, Problem, Search, Select } from '../parts/form.tsx';
 import { Offers } from '../parts/offers.tsx';
 import { PositionText, Status } from '../parts/status.tsx';
+import { Title } from '../parts/title.tsx';
 import { Window } from '../parts/window.tsx';
 import { goTo, hrefOf } from '../router.ts';
 import { ago } from '../state/clock.ts';
@@ -40,7 +41,7 @@ export function Devices() {
   const change = (changed: Partial<Filter>) => (filter.value = { ...filter.value, ...changed });
   return (
     <main id="content">
-      <h1>{words.title}</h1>
+      <Title>{words.title}</Title>
       <Offers onAccept={() => (version.value += 1)} />
       {!isBare.value && (
         <div class="filters">

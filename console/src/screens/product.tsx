@@ -7,6 +7,7 @@ import { Dialog } from '../parts/dialog.tsx';
 import { Action, Problem } from '../parts/form.tsx';
 import { ProductFigures } from '../parts/product-figures.tsx';
 import { ProductForm } from '../parts/product-form.tsx';
+import { Title } from '../parts/title.tsx';
 import { goTo, hrefOf } from '../router.ts';
 import { session } from '../state/session.ts';
 import { texts } from '../texts.ts';
@@ -29,7 +30,7 @@ export function ProductScreen({ productKey }: { productKey: string | null }) {
 function NewProduct() {
   return (
     <>
-      <h1>{words.create}</h1>
+      <Title>{words.create}</Title>
       <ProductForm
         product={null}
         onSave={async (json) => {
@@ -56,7 +57,7 @@ function ExistingProduct({ productKey }: { productKey: string }) {
   if (found === null) return problem.value === '' ? <p>{texts.loading}</p> : <Problem text={problem.value} />;
   return (
     <>
-      <h1>{found.name}</h1>
+      <Title>{found.name}</Title>
       <p class="hint">
         <code>{productKey}</code> · {words.modes[found.controlMode]}
         {found.status === 0 && ` · ${words.isClosed}`}

@@ -3,6 +3,7 @@ import { dataOf, type Client, type Data } from '@latchwork/client';
 import { useMemo } from 'preact/hooks';
 import { Paged } from '../parts/paged.tsx';
 import { ProductFigures } from '../parts/product-figures.tsx';
+import { Title } from '../parts/title.tsx';
 import { hrefOf } from '../router.ts';
 import { PagedList } from '../state/paged-list.ts';
 import { session } from '../state/session.ts';
@@ -23,7 +24,7 @@ export function Products() {
   return (
     <main id="content">
       <div class="bar">
-        <h1>{words.title}</h1>
+        <Title>{words.title}</Title>
         <a class="button primary" href={hrefOf({ screen: 'product', productKey: null })}>
           {words.create}
         </a>

@@ -4,6 +4,7 @@ import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { describeError } from '../errors.ts';
 import { Action, Field, Form, Problem } from '../parts/form.tsx';
+import { Title } from '../parts/title.tsx';
 import { session, signOut } from '../state/session.ts';
 import { texts } from '../texts.ts';
 import { BlockedSenders } from './settings-blocked.tsx';
@@ -18,7 +19,7 @@ export function Settings() {
   const version = useSignal(0);
   return (
     <main id="content">
-      <h1>{words.title}</h1>
+      <Title>{words.title}</Title>
       <Account />
       <Password onChange={() => (version.value += 1)} />
       <Sessions key={`sessions ${version.value}`} />

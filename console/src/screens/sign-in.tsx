@@ -1,6 +1,7 @@
 // Sign in, or make an account and sign in.
 import { useSignal } from '@preact/signals';
 import { Field, Form } from '../parts/form.tsx';
+import { Title } from '../parts/title.tsx';
 import { decode } from '../router.ts';
 import { isLoopback } from '../state/claim.ts';
 import { hasEnded, register, signIn } from '../state/session.ts';
@@ -13,9 +14,9 @@ export function SignIn() {
   const words = texts.signIn;
   return (
     <main id="content" class="welcome">
-      <h1>
+      <Title>
         <img src="icon.svg" alt="" width="32" height="32" /> {texts.product}
-      </h1>
+      </Title>
       <p class="tagline">{words.tagline}</p>
       {hasEnded.value && <p class="notice">{words.ended}</p>}
       <section class="card">
@@ -40,6 +41,7 @@ export function SignIn() {
           <Form
             key="sign-in"
             submit={words.submit}
+            isFilledIn={filledIn.password !== ''}
             onSubmit={({ username = '', password = '' }) => signIn(username, password)}
           >
             <Field label={words.username} name="username" value={filledIn.username} required autoComplete="username" />

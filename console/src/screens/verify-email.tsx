@@ -2,6 +2,7 @@
 import { createClient, dataOf } from '@latchwork/client';
 import { useSignal } from '@preact/signals';
 import { Action } from '../parts/form.tsx';
+import { Title } from '../parts/title.tsx';
 import { hrefOf } from '../router.ts';
 import { texts } from '../texts.ts';
 
@@ -11,7 +12,7 @@ export function VerifyEmail({ token }: { token: string }) {
   const isDone = useSignal(false);
   return (
     <main id="content" class="narrow">
-      <h1>{words.title}</h1>
+      <Title>{words.title}</Title>
       <section class="card" aria-label={words.title}>
         {isDone.value ? (
           <p role="status">
