@@ -1,7 +1,8 @@
-// `npm run screenshots`: pictures of the console's screens in light, dark and on a phone, of a fleet made for them. For the README
-// and for changes of the console. Compares nothing.
+// `npm run screenshots`: pictures of the console's screens in light, dark and on a phone, of a fleet and two people made for them.
+// For the README and for changes of the console. Compares nothing.
 import { mkdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import type { BrowserContext, Page, WebSocketRoute } from 'playwright-core';
 import { activate, addProduct, signUp, type Session } from '../rig/clients/accounts.ts';
 import { connectApi, dataOf } from '../rig/clients/api.ts';
 import { Browser } from '../rig/browser/browser.ts';
@@ -18,13 +19,23 @@ const options = { folder: { type: 'string', default: '.screenshots' } } as const
 const folder = readCommandLine({ name: 'npm run screenshots', usage, options }, ({ values }) => resolve(values.folder));
 
 const account = { email: 'ada@example.com', password: 'correct horse battery' };
+const otherAccount = { email: 'bert@example.com', password: 'staple horse battery' };
 const looks = {
   light: { colorScheme: 'light', viewport: { width: 1280, height: 860 } },
   dark: { colorScheme: 'dark', viewport: { width: 1280, height: 860 } },
   phone: { colorScheme: 'light', viewport: { width: 390, height: 844 }, deviceScaleFactor: 2, isMobile: true },
 } as const;
 const productKey = 'wall-switch';
-const names = ['Hall', 'Garage door', 'Attic lamp', 'Boiler', 'Office PC', 'Porch', 'Cellar fan', 'Greenhouse vent'];
+const names = [
+  'Hall',
+  'Garage door',
+  'Attic lamp',
+  'Boiler',
+  'Office PC',
+  'Porch',
+  'Cellar fan',
+  'Greenhouse vent, second window left of the door',
+];
 /** The height of the picture in the README. */
 const overviewHeight = 910;
 
@@ -33,10 +44,13 @@ const service = await WholeService.start({});
 const browser = await Browser.start(service.rig.url);
 const devices: VirtualDevice[] = [];
 try {
-  const owner = await signUp((credentials) => connectApi(service.rig.url, credentials), account);
+  const connect = (credentials?: Parameters<typeof connectApi>[1]) => connectApi(service.rig.url, credentials);
+  const owner = await signUp(connect, account);
   const deviceIds = await furnish(owner);
-  for (const [look, visitor] of Object.entries(looks)) await photograph(look, visitor, deviceIds);
-  if (browser.problems.length > 0) print(`The pages had problems:\n${browser.problems.join('\n')}`);
+  const guestPath = await share(owner, await signUp(connect, otherAccount), deviceIds);
+  for (const [look, visitor] of Object.entries(looks)) await photograph(look, visitor, deviceIds, guestPath);
+  const problems = browser.problems.filter((problem) => !/ERR_INTERNET_DISCONNECTED/.test(problem));
+  if (problems.length > 0) print(`The pages had problems:\n${problems.join('\n')}`);
   print(`The pictures are in ${folder}`);
 } finally {
   for (const device of devices) await device.stop();
@@ -59,18 +73,37 @@ async function furnish(owner: Session): Promise<string[]> {
   return deviceIds;
 }
 
+/** The other person operates the first device and is invited to the second. @returns the path of a guest's page */
+async function share(owner: Session, other: Session, [hall = '', garage = '']: string[]): Promise<string> {
+  const api = owner.api.devices[':deviceId'];
+  const json = { email: other.email, role: 'operator' } as const;
+  await dataOf(api.members.$post({ param: { deviceId: hall }, json }));
+  for (const { invitationId } of (await dataOf(other.api.invitations.$get({ query: {} }))).list)
+    await dataOf(other.api.invitations[':invitationId'].accept.$post({ param: { invitationId } }));
+  await dataOf(api.members.$post({ param: { deviceId: garage }, json }));
+  const link = { command: { action: 'trigger' }, expiresAt: new Date(Date.now() + 86_400_000).toISOString() };
+  return new URL((await dataOf(api['guest-links'].$post({ param: { deviceId: hall }, json: link }))).url).pathname;
+}
+
 async function photograph(
   look: string,
   visitor: (typeof looks)[keyof typeof looks],
   [hall = '', , , boiler = '']: string[],
+  guestPath: string,
 ) {
-  const page = await browser.open('/', visitor);
-  const take = async (name: string, height?: number): Promise<void> => {
-    await page.evaluate('scrollTo(0, 0)');
+  const sockets: WebSocketRoute[] = [];
+  const connect = (socket: WebSocketRoute) => {
+    sockets.push(socket);
+    socket.connectToServer();
+  };
+  const prepare = (context: BrowserContext) => context.routeWebSocket(/\/mqtt$/, connect);
+  const page = await browser.open('/', { ...visitor, prepare });
+  const take = async (name: string, height?: number, of: Page = page): Promise<void> => {
+    await of.evaluate('scrollTo(0, 0)');
     // For what moves on the page to come to rest.
-    await page.waitForTimeout(400);
+    await of.waitForTimeout(400);
     const clip = height !== undefined && { clip: { x: 0, y: 0, width: visitor.viewport.width, height } };
-    await page.screenshot({ path: join(folder, `${name}-${look}.png`), fullPage: true, ...clip });
+    await of.screenshot({ path: join(folder, `${name}-${look}.png`), fullPage: true, ...clip });
   };
   await take('sign-in');
   await signIn(page, account);
@@ -95,5 +128,30 @@ async function photograph(
     await page.getByRole('heading', { name: heading }).first().waitFor();
     await take(name);
   }
-  await page.context().close();
+  const { height } = visitor.viewport;
+  for (const [name, path] of Object.entries({ guest: guestPath, reference: '/docs' })) {
+    const opened = await browser.openIn(page.context(), path);
+    await take(name, height, opened);
+    await opened.close();
+  }
+  const others = await browser.open('/', visitor);
+  await signIn(others, otherAccount);
+  await others.getByRole('region', { name: 'Invitation' }).waitFor();
+  await take('devices-of-another', undefined, others);
+  for (const opened of [page, others]) {
+    await opened.evaluate(`location.hash = '#/devices/${hall}'`);
+    await opened.getByRole('heading', { name: 'Hall' }).waitFor();
+  }
+  await others.locator('.control button[aria-pressed=false]').first().click();
+  await page.locator('.timeline .command').getByText(`by ${otherAccount.email}`).first().waitFor();
+  await take('device-command-of-another');
+  await take('device-of-another', undefined, others);
+  await page.getByRole('button', { name: 'Delete', exact: true }).click();
+  await take('dialog', height);
+  await page.keyboard.press('Escape');
+  await page.context().setOffline(true);
+  for (const socket of sockets) await socket.close();
+  await page.getByRole('status').filter({ hasText: 'Not live' }).waitFor();
+  await take('device-not-live');
+  for (const opened of [page, others]) await opened.context().close();
 }
