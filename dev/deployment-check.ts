@@ -14,17 +14,22 @@ export type Deployment = {
   secretsFile: string | undefined;
 };
 
+const word = z.string();
 /** The members of wrangler's own view of its file that are checked here. */
 const configSchema = z.object({
-  vars: z.record(z.string(), z.unknown()),
-  secrets: z.object({ required: z.array(z.string()).optional() }).optional(),
-  d1_databases: z.array(
-    z.object({ binding: z.string(), database_name: z.string(), database_id: z.string() }).partial(),
+  vars: z.record(word, z.unknown()),
+  d1_databases: z.array(z.object({ binding: word, database_name: word, database_id: word }).partial()),
+  durable_objects: z.object({ bindings: z.array(z.object({ name: word, class_name: word })) }),
+  exports: z.record(word, z.object({ type: word, storage: word.default('nothing') })).default({}),
+  ratelimits: z.array(
+    z.object({ name: word, namespace_id: word, simple: z.object({ limit: z.number(), period: z.number() }) }),
   ),
-  durable_objects: z.object({ bindings: z.array(z.object({ name: z.string() })) }),
-  ratelimits: z.array(z.object({ name: z.string() })),
-  triggers: z.object({ crons: z.array(z.string()).optional() }),
+  assets: z.record(word, z.unknown()).default({}),
+  triggers: z.object({ crons: z.array(word).optional() }),
 });
+type WranglerConfig = z.infer<typeof configSchema>;
+type Pair = [name: string, value: string];
+
 /** Secrets that only some deployments have. */
 export const optionalSecrets = [
   'BRIDGE_SECRETS',
@@ -36,42 +41,76 @@ export const optionalSecrets = [
   'BROKER_API_KEY',
   'BROKER_API_SECRET',
 ];
-const noDatabase = '00000000-0000-0000-0000-000000000000';
+const shippedTypes = readFileSync(new URL('../src/worker-env.d.ts', import.meta.url), 'utf8');
+const shippedAssets = { directory: 'public', binding: 'ASSETS', run_worker_first: 'true' };
+const nouns: Partial<Record<string, string>> = { exports: 'class', assets: 'setting' };
+/** The one in the repository is all zeros. */
+const databaseId = /^(?!0{8})[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+/** The addresses that devices, people and the Worker itself meet. */
+const hostNames = ['MQTT_HOST', 'BROKER_API_URL', 'MAIL_URL', 'PASSWORD_RESET_URL', 'EMAIL_VERIFICATION_URL'];
+const loopback = /^(?:(?:.+\.)?localhost\.?|127\.[\d.]+|0\.0\.0\.0|\[::1?\])$/;
 
 /** One line each, with the name of the setting; never its value. @throws Error if a file cannot be read */
 export function findDeploymentFaults({ configPath, environment, secretsFile }: Deployment): string[] {
   const config = configSchema.parse(
     readWranglerConfig({ config: configPath, env: environment }, { hideWarnings: true }),
   );
-  const secrets = secretsFile === undefined ? rightSecrets(config.secrets?.required ?? []) : readSecrets(secretsFile);
-  const faults = findSettingProblems({ ...config.vars, ...secrets }).map(({ name, problem }) => `${name} ${problem}`);
+  const { vars } = config;
+  const required = findPairs(shippedTypes, /^\t(\w+): (string);$/gm).map(([name]) => name);
+  const secretNames = [...required, ...optionalSecrets];
+  const secrets = secretsFile === undefined ? rightSecrets(secretNames) : readSecrets(secretsFile);
+  const faults = findSettingProblems({ ...vars, ...secrets }).map(({ name, problem }) => `${name} ${problem}`);
+  const strange = Object.keys(secrets).filter((name) => !secretNames.includes(name));
+  faults.push(...strange.map((name) => `${name} is no secret of the Worker`), ...findDifferences(config));
   const database = config.d1_databases.find(({ binding }) => binding === 'DB');
-  if (database === undefined)
-    faults.push('d1_databases has no binding DB: bindings of the top are not those of an environment');
-  else if ((database.database_id ?? noDatabase) === noDatabase) {
+  if (database !== undefined && !databaseId.test(database.database_id ?? ''))
     faults.push(`database_id of ${database.database_name ?? 'DB'} is not set: npx wrangler d1 create prints it`);
-  }
-  const objects = findMissing('DurableObjectNamespace', config.durable_objects.bindings);
-  const limiters = findMissing('RateLimit', config.ratelimits);
-  faults.push(...objects.map((name) => `durable_objects has no binding ${name}`));
-  faults.push(...limiters.map((name) => `ratelimits has no binding ${name}`));
-  if (config.triggers.crons?.length === 0) faults.push('triggers.crons is empty: what runs every minute never would');
-  if (config.vars['RATE_LIMITS'] === 'relaxed')
-    faults.push('RATE_LIMITS is relaxed, which is for tests and local runs');
+  const ofThisMachine = hostNames.filter((name) => isLoopback(vars[name]));
+  faults.push(...ofThisMachine.map((name) => `${name} is an address of this machine alone`));
+  if (vars['BROKER_PROVISIONING'] === 'mosquitto' && vars['BROKER_REPORTS_CONNECTIONS'] === 'true')
+    faults.push('BROKER_REPORTS_CONNECTIONS has to be "false": mosquitto with BROKER_PROVISIONING reports none');
+  if (vars['RATE_LIMITS'] === 'relaxed') faults.push('RATE_LIMITS is relaxed, which is for tests and local runs');
   return faults;
 }
 
-/** The Worker's bindings of a type, as `npm run types` wrote them, that the settings lack. */
-function findMissing(type: string, bindings: { name: string }[]): string[] {
-  const types = readFileSync(new URL('../src/worker-env.d.ts', import.meta.url), 'utf8');
-  const needed = [...types.matchAll(new RegExp(`^\\t(\\w+): ${type}\\b`, 'gm'))].map(([, name = '']) => name);
-  return needed.filter((name) => !bindings.some((bound) => bound.name === name));
+function isLoopback(address: unknown): boolean {
+  const url = URL.parse(String(address).replace(/^(?!.*:\/\/)/, 'http://'));
+  return url !== null && loopback.test(url.hostname);
 }
 
-function rightSecrets(required: string[]): Record<string, string> {
+/** Compares with what is shipped, as `npm run types` and `npm run limits` wrote it. More than that may be there. */
+function findDifferences({ d1_databases, durable_objects, exports, ratelimits, assets, triggers }: WranglerConfig) {
+  const limitsPage = readFileSync(new URL('../docs/limits.md', import.meta.url), 'utf8');
+  const limiters = findPairs(limitsPage, /^\| `([A-Z_]+)` \| (\d+ in \d+ s) \|/gm);
+  const objects = findPairs(shippedTypes, /^\t(\w+): DurableObjectNamespace<import\(".*"\)\.(\w+)>/gm);
+  const classes = objects.map(([, className]): Pair => [className, 'durable-object of sqlite']);
+  const namespaces = ratelimits.map((row) => row.namespace_id);
+  const shared = namespaces.filter((id, index) => namespaces.indexOf(id) < index);
+  const tables: Record<string, [shipped: Pair[], present: Pair[]]> = {
+    d1_databases: [[['DB', 'D1']], d1_databases.map(({ binding = '' }) => [binding, 'D1'])],
+    durable_objects: [objects, durable_objects.bindings.map((row) => [row.name, row.class_name])],
+    exports: [classes, Object.entries(exports).map(([name, row]) => [name, `${row.type} of ${row.storage}`])],
+    ratelimits: [limiters, ratelimits.map(({ name, simple }) => [name, `${simple.limit} in ${simple.period} s`])],
+    assets: [Object.entries(shippedAssets), Object.entries(assets).map(([name, value]) => [name, String(value)])],
+    triggers: [[['crons', '* * * * *']], [['crons', triggers.crons?.join(', ') || 'empty']]],
+  };
+  const faults = Object.entries(tables).flatMap(([table, [shipped, present]]) =>
+    shipped.flatMap(([name, expected]) => {
+      const value = new Map(present).get(name);
+      if (value === undefined) return [`${table} has no ${nouns[table] ?? 'binding'} ${name}`];
+      return value === expected ? [] : [`${table}.${name} is ${value}: ${expected} is shipped`];
+    }),
+  );
+  return [...faults, ...shared.map((id) => `ratelimits has namespace_id ${id} twice: both would count together`)];
+}
+
+function findPairs(text: string, pattern: RegExp): Pair[] {
+  return [...text.matchAll(pattern)].map(([, name = '', value = '']) => [name, value]);
+}
+
+function rightSecrets(names: string[]): Record<string, string> {
   const secret = 'x'.repeat(32);
-  const pairs = [...required, ...optionalSecrets].map((name) => [name, secret]);
-  return { ...Object.fromEntries(pairs), JWT_SECRETS: `kid:${secret}` } as Record<string, string>;
+  return { ...Object.fromEntries(names.map((name) => [name, secret])), JWT_SECRETS: `kid:${secret}` };
 }
 
 function readSecrets(path: string): Record<string, unknown> {

@@ -1,5 +1,5 @@
-// Secrets of this machine, made once and readable by their owner alone. Those of `npm start` are in the state folder, those
-// of `npm run dev` in .dev.vars. Production secrets are never here.
+// Secrets, made once and readable by their owner alone. Those of `npm start` are in the state folder, those of `npm run dev` in
+// .dev.vars, and those of a deployment in secrets.env. They are sent nowhere.
 import { randomBytes } from 'node:crypto';
 import { chmodSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -33,13 +33,24 @@ export function writeDevVars(root: string): boolean {
   return true;
 }
 
+export const secretsFileOf = (environment: string | undefined): string =>
+  environment === undefined ? 'secrets.env' : `secrets.${environment}.env`;
+
+/** Every secret of a deployment that nobody else issues. Answers whether it wrote the file; an existing one stays as it is. */
+export function writeSecrets(path: string): boolean {
+  if (existsSync(path)) return false;
+  const names = secretNames.filter((name) => !name.startsWith('BROKER_API_'));
+  writePrivateFile(path, names.map((name) => `${name}=${generateSecret(name, 'k1')}\n`).join(''));
+  return true;
+}
+
 export function writePrivateFile(path: string, text: string): void {
   writeFileSync(path, text, { mode: 0o600 });
   // The mode above counts for a new file only.
   chmodSync(path, 0o600);
 }
 
-function generateSecret(name: string): string {
+function generateSecret(name: string, keyId = 'local'): string {
   const secret = randomBytes(32).toString('base64url');
-  return name === 'JWT_SECRETS' ? `local:${secret}` : secret;
+  return name === 'JWT_SECRETS' ? `${keyId}:${secret}` : secret;
 }
