@@ -2,6 +2,7 @@
 // and the removal of expired rows and unused devices. Each job runs by itself: one that fails does not keep the others from running.
 import { readConfig } from './config.ts';
 import { deleteExpiredRows } from './db/expired-rows.ts';
+import { noteJobsDone } from './db/measurements.ts';
 import { describeError, log } from './log.ts';
 import { deliverOutbox } from './services/broker/provisioning.ts';
 import { createContext, type ServiceContext } from './context.ts';
@@ -19,13 +20,15 @@ const jobs = {
 
 export async function runScheduledJobs(env: Env): Promise<void> {
   const context = createContext(env, readConfig(env));
-  await Promise.all(
-    Object.entries(jobs).map(async ([name, job]) => {
-      try {
-        await job(context);
-      } catch (error) {
-        log('error', 'scheduled job failed', { name, ...describeError(error) });
-      }
-    }),
-  );
+  const done: string[] = [];
+  const run = async (name: string, job: (context: ServiceContext) => Promise<unknown>): Promise<void> => {
+    try {
+      await job(context);
+      done.push(name);
+    } catch (error) {
+      log('error', 'scheduled job failed', { name, ...describeError(error) });
+    }
+  };
+  await Promise.all(Object.entries(jobs).map(([name, job]) => run(name, job)));
+  await run('noteJobsDone', ({ primary }) => noteJobsDone(primary(), done, Date.now()));
 }

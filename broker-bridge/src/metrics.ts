@@ -4,13 +4,14 @@ import { createRegistry } from '../../node-service/metrics.ts';
 export type Metrics = ReturnType<typeof createMetrics>;
 
 export function createMetrics() {
-  const { registry, counter, gauge, observe } = createRegistry('bridge_');
+  const { registry, counter, gauge, histogram, observe } = createRegistry('bridge_');
   return {
     registry,
     observe,
     messagesReceived: counter('messages_received_total', 'Messages from the broker, redeliveries included'),
     redeliveriesKnown: counter('redeliveries_known_total', 'Redeliveries of what this spool holds or held'),
     batches: counter('batches_total', 'Batches sent to the Worker, by outcome', ['outcome']),
+    reportSeconds: histogram('report_seconds', 'From the arrival of the oldest message of a batch to its answer'),
     items: counter('items_total', 'Messages answered by the Worker, by result', ['result']),
     retries: counter('retries_total', 'Messages sent again, after a failed batch or an answer of "retry"'),
     messagesDropped: counter('messages_dropped_total', 'Messages dropped because their device sends too many'),

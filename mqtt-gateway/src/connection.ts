@@ -29,6 +29,8 @@ export type ConnectionOptions = {
   limits: { handshakeMs: number; idleMs: number; unreadMs: number };
   onUp: (bytes: number) => void;
   onDown: (bytes: number) => void;
+  /** The Worker's first answer is here. */
+  onAnswer: () => void;
   /** Why the Worker did not open the WebSocket: its HTTP status, or what broke. */
   onRefused: (reason: number | Error) => void;
   /** Both sides are closed. */
@@ -181,6 +183,7 @@ export class Connection {
   }
 
   #takeDown(data: Buffer): void {
+    if (!this.#hasAnswer) this.#options.onAnswer();
     this.#hasAnswer = true;
     this.#movedAtMs = Date.now();
     this.#options.onDown(data.length);

@@ -116,12 +116,14 @@ export class Gateway {
     this.#metrics.accepted.inc({ listener });
     const secureContext = listener === 'tls' ? this.#certificate?.current.context : undefined;
     const socket = secureContext === undefined ? raw : new TLSSocket(raw, { isServer: true, secureContext });
+    const observeAnswer = this.#metrics.connectSeconds.startTimer();
     const connection: Connection = new Connection(socket, {
       place,
       limits: this.#config.limits,
       openWorker: (deviceId) => this.#openWorker(deviceId, address),
       onUp: (count) => this.#metrics.bytesUp.inc(count),
       onDown: (count) => this.#metrics.bytesDown.inc(count),
+      onAnswer: () => observeAnswer(),
       onRefused: (reason) => this.#noteRefusal(reason),
       onEnd: (by) => {
         this.#connections.delete(connection);

@@ -2,7 +2,7 @@
 import { createRegistry } from '../../node-service/metrics.ts';
 
 export function createMetrics() {
-  const { registry, counter, observe } = createRegistry('gateway_');
+  const { registry, counter, histogram, observe } = createRegistry('gateway_');
   return {
     registry,
     observe,
@@ -11,6 +11,7 @@ export function createMetrics() {
     closed: counter('connections_closed_total', 'Connections that have ended, by what ended them', ['by']),
     bytesUp: counter('bytes_up_total', 'Bytes carried from devices to the Worker'),
     bytesDown: counter('bytes_down_total', 'Bytes carried from the Worker to devices'),
+    connectSeconds: histogram('connect_seconds', 'From the opening of a connection to the first answer of the Worker'),
     workerRefusals: counter('worker_refusals_total', 'WebSockets that the Worker refused, by HTTP status', ['status']),
   };
 }

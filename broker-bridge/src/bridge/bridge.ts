@@ -2,6 +2,7 @@
 // broker, Worker or role change, the order in which they stop, and what health and metrics show. It must hold no other rules.
 import { createHash, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
+import { statfsSync } from 'node:fs';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { runDetached } from '../../../node-service/detached.ts';
@@ -107,7 +108,7 @@ export class Bridge {
     });
     this.#downlink = new Downlink({ broker: this.#broker, link: this.#link, log, metrics });
     this.#health = createHealthServer(metrics.registry, log, () => this.#readReadiness());
-    this.#observe();
+    this.#observe(config.spool.dir);
   }
 
   get state() {
@@ -193,7 +194,7 @@ export class Bridge {
     };
   }
 
-  #observe(): void {
+  #observe(spoolDir: string): void {
     const { observe } = this.#metrics;
     const spool = this.#spool;
     const { progress } = this.#uplink;
@@ -202,6 +203,10 @@ export class Bridge {
     observe('spool_depth', 'Messages on the disk that the Worker has not answered for', () => spool.depth);
     observe('spool_bytes', 'Bytes of these messages, which SPOOL_MAX_BYTES limits', () => spool.bytes);
     observe('spool_full', '1 while the spool takes no messages', () => spool.isFull);
+    observe('disk_free_ratio', 'Share of the disk of SPOOL_DIR that is free', () => {
+      const { bavail, blocks } = statfsSync(spoolDir);
+      return bavail / blocks;
+    });
     observe('spool_oldest_age_seconds', 'Age of the oldest message in the spool', () => progress.oldestAgeMs / 1000);
     observe('uplink_stalled_seconds', 'Seconds without progress while messages wait', () => progress.stalledSeconds);
     observe('unacknowledged', 'Messages from the broker that are not on the disk yet', () => spool.pendingCount);

@@ -208,6 +208,7 @@ export class Uplink {
         return this.#putAside(mapAll(batch, outcome.reason), outcome.requestId);
       case 'answered':
         this.#noteWorkerAnswers();
+        this.#parts.metrics.reportSeconds.observe(ageOfOldestMs(batch) / 1000);
         return this.#applyResults(batch, outcome.results, outcome.requestId);
     }
   }
@@ -362,4 +363,8 @@ export class Uplink {
 
 function mapAll<T>(messages: UplinkMessage[], value: T): Map<UplinkMessage, T> {
   return new Map(messages.map((message) => [message, value]));
+}
+
+function ageOfOldestMs(messages: UplinkMessage[]): number {
+  return Math.max(0, Date.now() - Math.min(...messages.map(({ receivedAtMs }) => receivedAtMs)));
 }

@@ -1,7 +1,9 @@
 // Queries on single rows of `devices`; lists are in lists.ts. Name, disabled and presence are a projection of the
 // device's session, written by it alone through `writeProjections`. Activation writes everything else.
 import { and, asc, eq, getTableColumns, gt, gte, inArray, isNotNull, isNull, lt, sql } from 'drizzle-orm';
+import type { BatchItem } from 'drizzle-orm/batch';
 import { runTogether, type Database, insertSelect } from '../client.ts';
+import { countGoingOffline } from '../measurements.ts';
 import { users } from '../schema/accounts.ts';
 import { deviceMembers, devices } from '../schema/devices.ts';
 import { productDeviceCounts, products } from '../schema/products.ts';
@@ -200,11 +202,15 @@ export async function writeProjections(
   database: Database,
   projections: readonly { deviceId: string; projection: Projection }[],
 ): Promise<void> {
-  const [first, ...others] = projections.map(({ deviceId, projection: { version, owner, ...columns } }) =>
+  const offline = projections.filter(({ projection }) => projection.connectionStatus === 2 && !projection.isDisabled);
+  const offlineIds = offline.map(({ deviceId }) => deviceId);
+  const updates = projections.map(({ deviceId, projection: { version, owner, ...columns } }) =>
     database
       .update(devices)
       .set({ ...columns, ...(owner && ownerColumns(owner)), projectionVersion: version })
       .where(and(eq(devices.deviceId, deviceId), lt(devices.projectionVersion, version))),
   );
+  const counting = offlineIds.length === 0 ? [] : [countGoingOffline(database, offlineIds)];
+  const [first, ...others]: BatchItem<'sqlite'>[] = [...counting, ...updates];
   if (first !== undefined) await database.batch([first, ...others]);
 }

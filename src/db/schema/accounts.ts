@@ -37,8 +37,9 @@ export const userReference = (column: string) =>
     .notNull()
     .references(() => users.id);
 
+/** Also what scheduled jobs and metrics remember from one run to the next. */
 export const serviceSettings = sqliteTable('service_settings', {
-  name: text('name', { enum: ['sign_up', 'unused_devices_after'] }).primaryKey(),
+  name: text('name', { enum: ['sign_up', 'unused_devices_after', 'jobs_done', 'gone_offline'] }).primaryKey(),
   value: text('value').notNull(),
 });
 

@@ -111,15 +111,17 @@ export function relayShardOf(address: string, shards: number): string {
   return `relay-${fingerprint(address) % shards}`;
 }
 
+export const relayShards = (env: Env): string[] =>
+  Array.from({ length: readConfig(env).relayShards }, (_, index) => `relay-${index}`);
+
 /** Between the tries to tell a shard. */
 const pausesMs = [100, 300];
 
 /** Tells every relay shard. Never throws: a shard that cannot be told finds out within a minute (relay-gateway.ts). */
 export async function tellRelays(env: Env, operation: string, tell: (stub: RemoteRelay) => Promise<void>) {
-  const shards = Array.from({ length: readConfig(env).relayShards }, (_, index) => `relay-${index}`);
   const tellOnce = (shard: string) => resultOr('failed', callRelay(env, shard, operation, 'idempotent', tell));
   await Promise.all(
-    shards.map(async (shard) => {
+    relayShards(env).map(async (shard) => {
       for (const pauseMs of pausesMs) {
         if ((await tellOnce(shard)) !== 'failed') return;
         await scheduler.wait(pauseMs);

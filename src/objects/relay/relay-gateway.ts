@@ -44,6 +44,10 @@ export class RelayGateway extends DurableObject<Env> {
     return new Response(null, { status: 101, webSocket: client });
   }
 
+  countSockets(): number {
+    return this.#shard.clients().length;
+  }
+
   push(runs: RelayRun[]): Promise<{ nobodyFor: string[]; noFleetOf: number[] }> {
     return this.#intake.push(runs);
   }

@@ -1,9 +1,10 @@
-// What a Prometheus reads of the Worker: what the database and the link to the bridge know. Requests, errors and times are
-// in Cloudflare's own metrics: an isolate knows only its own.
+// What a Prometheus reads of the Worker: what the database, the relay and the link to the bridge know. Requests, errors and times
+// are in Cloudflare's own metrics: an isolate knows only its own.
 import { countOutbox } from '../../db/devices/broker-outbox.ts';
 import { countAllDevices } from '../../db/devices/lists.ts';
+import { readMeasurements } from '../../db/measurements.ts';
 import { countUsers } from '../../db/accounts/operator.ts';
-import { callBrokerLink, resultOr } from '../../objects/calls/stubs.ts';
+import { callBrokerLink, callRelay, relayShards, resultOr } from '../../objects/calls/stubs.ts';
 import type { ServiceContext } from '../../context.ts';
 import { findMissingParts } from './health.ts';
 
@@ -12,23 +13,27 @@ type Metric = { help: string; samples: Sample[] };
 
 export async function renderMetrics(context: ServiceContext): Promise<string> {
   const db = context.replica();
+  const { env } = context;
   const { hasBroker } = context.config;
-  const [missing, users, devices, outbox, link] = await Promise.all([
+  const nowMs = Date.now();
+  const [missing, users, devices, outbox, measured, sockets, link] = await Promise.all([
     findMissingParts(context),
     countUsers(db),
     countAllDevices(db),
-    countOutbox(db, Date.now()),
+    countOutbox(db, nowMs),
+    readMeasurements(db, nowMs),
+    Promise.all(relayShards(env).map((shard) => countSockets(env, shard))),
     hasBroker
       ? resultOr(
           undefined,
-          callBrokerLink(context.env, 'health', 'idempotent', (stub) => stub.health()),
+          callBrokerLink(env, 'health', 'idempotent', (stub) => stub.health()),
         )
       : undefined,
   ]);
   const { inactive, online, disabled } = devices;
   const offline = devices.devices - inactive - online - disabled;
   const metrics: Record<string, Metric> = {
-    latchwork_up: gauge('1 while /health misses nothing', missing.length === 0 ? 1 : 0),
+    latchwork_up: single('1 while /health misses nothing', missing.length === 0 ? 1 : 0),
     latchwork_users: {
       help: 'Accounts, disabled ones included',
       samples: samplesOf('state', { enabled: users.users - users.disabled, disabled: users.disabled }),
@@ -37,31 +42,45 @@ export async function renderMetrics(context: ServiceContext): Promise<string> {
       help: 'Devices by the status that lists show',
       samples: samplesOf('status', { inactive, online, offline, disabled }),
     },
-    latchwork_broker_outbox: gauge('Credentials that wait to be pushed to the broker', outbox.waiting),
-    latchwork_broker_outbox_oldest_seconds: gauge('For how long the oldest of them waits', outbox.oldestSeconds),
+    latchwork_devices_gone_offline_total: single('How often a device went offline', measured.goneOffline),
+    latchwork_relay_sockets: {
+      help: 'Open WebSockets of the relay',
+      samples: samplesOf('shard', sockets),
+    },
+    latchwork_scheduled_job_age_seconds: {
+      help: 'Seconds since each scheduled job last succeeded',
+      samples: samplesOf('name', measured.jobAgeSeconds),
+    },
+    latchwork_broker_outbox: single('Credentials that wait to be pushed to the broker', outbox.waiting),
+    latchwork_broker_outbox_oldest_seconds: single('For how long the oldest of them waits', outbox.oldestSeconds),
     ...(hasBroker && {
-      latchwork_bridge_connected: gauge('1 while a bridge is connected', link?.bridgeConnected === true ? 1 : 0),
-      latchwork_broker_connected: gauge(
+      latchwork_bridge_connected: single('1 while a bridge is connected', link?.bridgeConnected === true ? 1 : 0),
+      latchwork_broker_connected: single(
         '1 while the active bridge has the broker',
         link?.brokerConnected === true ? 1 : 0,
       ),
-      latchwork_uplink_stalled_seconds: gauge('For how long the uplink stands still', link?.stall?.seconds ?? 0),
+      latchwork_uplink_stalled_seconds: single('For how long the uplink stands still', link?.stall?.seconds ?? 0),
     }),
   };
   return Object.entries(metrics)
     .flatMap(([name, { help, samples }]) => [
       `# HELP ${name} ${help}`,
-      `# TYPE ${name} gauge`,
+      `# TYPE ${name} ${name.endsWith('_total') ? 'counter' : 'gauge'}`,
       ...samples.map(([labels, value]) => `${name}${labels} ${value}`),
     ])
     .join('\n')
     .concat('\n');
 }
 
-function gauge(help: string, value: number): Metric {
+function countSockets(env: Env, shard: string): Promise<number> {
+  const counted = callRelay(env, shard, 'countSockets', 'idempotent', (relay) => relay.countSockets());
+  return resultOr(NaN, counted);
+}
+
+function single(help: string, value: number): Metric {
   return { help, samples: [['', value]] };
 }
 
-function samplesOf(label: string, counts: Record<string, number>): Sample[] {
+function samplesOf(label: string, counts: Record<string, number> | number[]): Sample[] {
   return Object.entries(counts).map(([name, count]) => [`{${label}="${name}"}`, count]);
 }
