@@ -1,26 +1,42 @@
 // The rules and the board of examples/monitoring name metrics that exist, and nothing else: Prometheus stays silent about others.
 // Actions and container images are named by digest.
 import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
+import { promtoolMissing, runPromtool } from '../../../rig/promtool.ts';
 
 const read = (path: string): string => readFileSync(new URL(`../../../${path}`, import.meta.url), 'utf8');
 
-const bridge = ['broker-bridge/src/metrics.ts', 'broker-bridge/src/bridge/bridge.ts'].map(read).join('\n');
+/** The services put their prefix before each name. */
+const ofService = (prefix: string, paths: string[]) => {
+  const names = paths.flatMap((path) => read(path).match(/\b[a-z]+(?:_[a-z]+)*\b/g) ?? []);
+  return names.map((name) => `${prefix}_${name}`);
+};
 const exported = new Set([
-  // The bridge puts its prefix before each name.
-  ...(bridge.match(/\b[a-z]+(?:_[a-z]+)*\b/g) ?? []).map((name) => `bridge_${name}`),
+  ...ofService('bridge', ['broker-bridge/src/metrics.ts', 'broker-bridge/src/bridge/bridge.ts']),
+  ...ofService('gateway', ['mqtt-gateway/src/metrics.ts', 'mqtt-gateway/src/gateway.ts']),
   ...(read('src/services/operations/metrics.ts').match(/\blatchwork_[a-z_]+\b/g) ?? []),
 ]);
 
-const metricsOf = (expressions: string[]) =>
-  new Set(expressions.flatMap((text) => text.match(/\b(bridge|latchwork)_[a-z_]+\b/g) ?? []));
+const metricsOf = (expressions: string[]) => {
+  const names = expressions.flatMap((text) => text.match(/\b(bridge|gateway|latchwork)_[a-z_]+\b/g) ?? []);
+  return new Set(names.map((name) => name.replace(/_bucket$/, '')));
+};
+const rules = [...read('examples/monitoring/alerts.yml').matchAll(/^ +- alert: (\w+)\n +expr: ([^]+?)\n +for:/gm)];
 
 test('the alert rules ask for metrics that are exported', () => {
-  const rules = [...read('examples/monitoring/alerts.yml').matchAll(/^ +expr: (.+)$/gm)].map(
-    ([, expression = '']) => expression,
-  );
-  expect(rules.length).toBeGreaterThan(8);
-  expect([...metricsOf(rules)].filter((name) => !exported.has(name))).toEqual([]);
+  expect(rules.length).toBeGreaterThan(20);
+  const expressions = rules.map(([, , expression = '']) => expression);
+  expect([...metricsOf(expressions)].filter((name) => !exported.has(name))).toEqual([]);
+});
+
+test('every alert has a situation in which it fires, and promtool finds that each does', ({ skip }) => {
+  const situations = [...read('examples/monitoring/alerts.test.yml').matchAll(/^ {2}- name: '(\w+): /gm)];
+  expect(new Set(situations.map(([, alert]) => alert))).toEqual(new Set(rules.map(([, alert]) => alert)));
+  skip(promtoolMissing !== null, promtoolMissing ?? '');
+  const folder = fileURLToPath(new URL('../../../examples/monitoring/', import.meta.url));
+  expect(runPromtool(['check', 'rules', `${folder}alerts.yml`])).toMatchObject({ status: 0 });
+  expect(runPromtool(['test', 'rules', `${folder}alerts.test.yml`])).toMatchObject({ status: 0 });
 });
 
 test('every alert says what to do', () => {
