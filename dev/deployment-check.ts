@@ -26,6 +26,7 @@ const configSchema = z.object({
   ),
   assets: z.record(word, z.unknown()).default({}),
   triggers: z.object({ crons: z.array(word).optional() }),
+  definedEnvironments: z.array(word).default([]),
 });
 type WranglerConfig = z.infer<typeof configSchema>;
 type Pair = [name: string, value: string];
@@ -55,7 +56,10 @@ export function findDeploymentFaults({ configPath, environment, secretsFile }: D
   const config = configSchema.parse(
     readWranglerConfig({ config: configPath, env: environment }, { hideWarnings: true }),
   );
-  const { vars } = config;
+  const { vars, definedEnvironments } = config;
+  // Wrangler refuses this only if there are others.
+  if (environment !== undefined && !definedEnvironments.includes(environment))
+    return [`there is no env.${environment}`];
   const required = findPairs(shippedTypes, /^\t(\w+): (string);$/gm).map(([name]) => name);
   const secretNames = [...required, ...optionalSecrets];
   const secrets = secretsFile === undefined ? rightSecrets(secretNames) : readSecrets(secretsFile);

@@ -94,6 +94,7 @@ test('an environment is compared with what is shipped, as the top is', () => {
       'ratelimits has no binding LOGIN_LIMIT',
     ]),
   );
+  expect(faultsOf(filled, { environment: 'staging' })).toEqual(['there is no env.staging']);
   const repeated = inStaging(filled);
   expect(faultsOf(staging + repeated, { environment: 'staging' })).toEqual([]);
   const changed = `${repeated.replace('limit = 60,', 'limit = 6,')}[env.staging.triggers]\ncrons = []\n`;
