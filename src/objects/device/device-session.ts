@@ -161,7 +161,10 @@ export class DeviceSession extends DurableObject<Env> {
   }
 
   properties(actor: Actor) {
-    return this.#device.ask(actor, 'readReports', (state) => viewProperties(state));
+    return this.#device.ask(actor, 'readReports', (state) => {
+      this.#device.saveRejected();
+      return viewProperties(state);
+    });
   }
 
   /** The present state as messages, for a user who may follow the device, or for the device itself. */

@@ -8,7 +8,14 @@ import { userKey } from '../../domain/device/commands/commands.ts';
 import { guestKey } from '../../domain/device/commands/guest-links.ts';
 import { ask, decide, type Device } from '../../domain/device/core/decide.ts';
 import type { Effect, DeviceEvent, EventKind, EventOf, Results } from '../../domain/device/core/events.ts';
-import { adoptAlarm, afterWrite, rowsToSave, savedState, type DeviceState } from '../../domain/device/core/state.ts';
+import {
+  adoptAlarm,
+  afterWrite,
+  rowNamed,
+  rowsToSave,
+  savedState,
+  type DeviceState,
+} from '../../domain/device/core/state.ts';
 import { mentionedCommands } from '../../domain/device/messages/messages.ts';
 import { readersOf } from '../../domain/device/ownership/sharing.ts';
 import type { OpenSession } from '../../domain/device/presence/direct-session.ts';
@@ -158,6 +165,14 @@ export class StoredDevice {
     const written = afterWrite(state, nowMs);
     this.#device = written.state;
     this.#hasOpenCommands &&= written.isComplete;
+  }
+
+  /** Before a user reads it: after an eviction nothing older is shown. */
+  saveRejected(): void {
+    if (typeof this.#device === 'string' || this.#device.lastRejected === this.#saved?.lastRejected) return;
+    const rows = { lastRejected: rowNamed('lastRejected', this.#device) };
+    this.storage.writeSlices(rows);
+    this.#saved = savedState(this.#saved, this.#device, rows);
   }
 
   findDigest(passwordDigest: string): string | undefined {

@@ -201,6 +201,9 @@ export const devicePropertiesSchema = z
         name: z.string().openapi({ example: 'position' }),
         value: z.unknown().openapi({ example: 'up' }),
         time: instantSchema.openapi({ description: 'Arrival of the report that brought this value.' }),
+        savedAt: instantSchema
+          .optional()
+          .openapi({ description: 'The value as of then: newer ones, which are saved rarely, may have been pushed.' }),
       }),
     ),
     positionChanges: z

@@ -1,6 +1,7 @@
 // The device core as a whole: what an event does to the state, what is worth a row, and that no message stops the next.
 import { describe, expect, it } from 'vitest';
 import { inPerson } from '../../../src/domain/access.ts';
+import { viewPresent, viewProperties } from '../../../src/domain/device/core/views.ts';
 import { viewOwnership } from '../../../src/domain/device/ownership/ownership.ts';
 import { readLimits } from '../../../src/limits.ts';
 import { topicActions } from '../../../src/protocol/mqtt.ts';
@@ -262,16 +263,21 @@ describe('what is worth a row', () => {
   it('is a measurement alone every half an hour', () => {
     const device = online();
     const measure = (rssi: number) => device.receive(propertyPost, { params: { wifi_rssi: rssi } });
-    const savedValue = () => {
-      device.sleep();
-      return device.state.properties.values.find(([name]) => name === 'wifi_rssi')?.[1];
-    };
+    const shown = () => viewProperties(device.state).list[0];
     measure(-50);
+    const time = new Date(device.nowMs).toISOString();
+    device.nowMs += minuteMs;
     measure(-60);
-    expect(savedValue()).toBe(-50);
+    expect(shown()).toMatchObject({ value: -60 });
+    device.sleep();
+    expect(shown(), 'newer ones may have been pushed').toEqual({ name: 'wifi_rssi', value: -50, time, savedAt: time });
+    expect(viewPresent(device.state, device.nowMs).messages, 'not as the last one').toHaveLength(1);
+    measure(-50);
+    expect(shown(), 'reported again').toEqual({ name: 'wifi_rssi', value: -50, time });
     device.nowMs += 30 * minuteMs;
     measure(-70);
-    expect(savedValue()).toBe(-70);
+    device.sleep();
+    expect(shown()).toMatchObject({ value: -70 });
   });
 });
 

@@ -13,6 +13,7 @@ import { describeStatus } from '../../device-status.ts';
 import { offsetOf, type Page, type PageRequest } from '../../pagination.ts';
 import { toIso } from '../../time.ts';
 import type { LastRejected } from '../messages/messages.ts';
+import { measurement, type PropertiesSlice } from '../messages/properties.ts';
 import { isActivated } from '../ownership/credentials.ts';
 import type { GuestEntry, JournalEntry, Transition } from './history.ts';
 import type { DeviceState } from './state.ts';
@@ -28,7 +29,7 @@ export type StatusView = {
 
 export type PropertiesView = {
   /** Values are JSON; the type of a call between objects cannot say so. */
-  list: { name: string; value: unknown; time: string }[];
+  list: { name: string; value: unknown; time: string; savedAt?: string }[];
   positionChanges: { position: Position; time: string }[];
   lastRejected: ReturnType<typeof viewRejected> | null;
 };
@@ -77,7 +78,8 @@ export function viewPresent({ identity, presence, properties }: DeviceState, now
     body: { status, time: (isOnline ? onlineSinceMs : offlineAtMs) ?? nowMs },
   };
   const { productKey } = identity;
-  const { values } = properties;
+  // Not as the last one, if newer ones may have been pushed.
+  const values = properties.values.filter((entry) => savedAtOf(properties, entry) === undefined);
   if (values.length === 0) return { productKey, messages: [said] };
   const params = Object.fromEntries(values.map(([name, value]) => [name, value]));
   const time = Math.max(...values.map(([, , arrivedAtMs]) => arrivedAtMs));
@@ -126,10 +128,18 @@ export function viewEvents(
 export function viewProperties({ properties, lastRejected }: DeviceState): PropertiesView {
   const positionChanges = properties.positions.toReversed();
   return {
-    list: properties.values.map(([name, value, arrivedAtMs]) => ({ name, value, time: toIso(arrivedAtMs) })),
+    list: properties.values.map((entry) => {
+      const [name, value, arrivedAtMs] = entry;
+      const savedAt = savedAtOf(properties, entry);
+      return { name, value, time: toIso(arrivedAtMs), ...(savedAt !== undefined && { savedAt }) };
+    }),
     positionChanges: positionChanges.map(({ position, time }) => ({ position, time: toIso(time) })),
     lastRejected: lastRejected && viewRejected(lastRejected),
   };
+}
+
+function savedAtOf({ measurementSavedAtMs }: PropertiesSlice, [name]: PropertiesSlice['values'][number]) {
+  return name === measurement && measurementSavedAtMs !== null ? toIso(measurementSavedAtMs) : undefined;
 }
 
 function viewRejected({ action: topic, reason, dropped, text, atMs }: LastRejected) {

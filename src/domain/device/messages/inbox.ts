@@ -251,7 +251,7 @@ function applyMessage(before: DeviceState, meaning: DeviceMessage, atMs: number,
     case 'report': {
       const changes = changedProperties(state.properties.values, meaning.properties);
       const confirmed = confirmByReport(state, meaning.properties, changes, decision.nowMs);
-      return { state: applyChanges(confirmed, changes, atMs), result: { result: 'accepted' } };
+      return { state: applyChanges(confirmed, meaning.properties, changes, atMs), result: { result: 'accepted' } };
     }
   }
 }

@@ -10,23 +10,26 @@ export type PropertiesSlice = {
   values: readonly (readonly [name: string, value: Json, arrivedAtMs: number])[];
   positionChanges: number;
   positions: readonly PositionChange[];
+  /** Memory only: when the measurement was saved, until it is reported again. Newer ones may have been lost with the object. */
+  measurementSavedAtMs: number | null;
 };
 
 type PositionChange = { position: Position; time: number };
 
 export const maxProperties = 64;
-/** Measurements differ in nearly every report: alone they are saved this often. */
-const saveMeasurementsEveryMs = 30 * minuteMs;
+/** It differs in nearly every report: alone it is saved this often. */
+export const measurement = 'wifi_rssi';
+const saveMeasurementEveryMs = 30 * minuteMs;
 
 /** `positions`, oldest first: its index in `words`, and the time since the change before (the first: since 1970). */
-type SavedProperties = Omit<PropertiesSlice, 'positions'> & {
+type SavedProperties = Omit<PropertiesSlice, 'positions' | 'measurementSavedAtMs'> & {
   positions: { words: Position[]; of: number[]; afterMs: number[] };
 };
 
 export const propertiesSlice: Slice<PropertiesSlice, SavedProperties> = {
-  initial: { values: [], positionChanges: 0, positions: [] },
+  initial: { values: [], positionChanges: 0, positions: [], measurementSavedAtMs: null },
   row: 'activity',
-  save: ({ positions, ...others }) => {
+  save: ({ values, positionChanges, positions }) => {
     const saved: SavedProperties['positions'] = { words: [], of: [], afterMs: [] };
     let beforeMs = 0;
     for (const { position, time } of positions) {
@@ -35,7 +38,7 @@ export const propertiesSlice: Slice<PropertiesSlice, SavedProperties> = {
       saved.afterMs.push(time - beforeMs);
       beforeMs = time;
     }
-    return { ...others, positions: saved };
+    return { values, positionChanges, positions: saved };
   },
   read: ({ positions: { words, of, afterMs }, ...others }) => {
     let time = 0;
@@ -44,7 +47,10 @@ export const propertiesSlice: Slice<PropertiesSlice, SavedProperties> = {
       const position = words[word];
       return position === undefined ? [] : [{ position, time }];
     });
-    return { ...others, positions };
+    // The row is written whole, with the last change that was worth it.
+    const savedAtMs = Math.max(time, ...others.values.map(([, , arrivedAtMs]) => arrivedAtMs));
+    const hasMeasurement = others.values.some(([name]) => name === measurement);
+    return { ...others, positions, measurementSavedAtMs: hasMeasurement ? savedAtMs : null };
   },
   // A change of the position always is, even if it changed back.
   isWorthSaving: ({ properties: saved }, { properties }) => {
@@ -55,7 +61,7 @@ export const propertiesSlice: Slice<PropertiesSlice, SavedProperties> = {
       const before = savedByName.get(name);
       if (before === undefined) return true;
       if (isSame(before[1], value)) return false;
-      return name !== 'wifi_rssi' || atMs - before[2] >= saveMeasurementsEveryMs;
+      return name !== measurement || atMs - before[2] >= saveMeasurementEveryMs;
     });
   },
   onNewOwner: 'forget',
@@ -75,12 +81,18 @@ export function changedProperties(
   return changes;
 }
 
-export function applyChanges(state: DeviceState, changes: ReadonlyMap<string, Json>, arrivedAtMs: number): DeviceState {
-  if (changes.size === 0) return state;
+export function applyChanges(
+  state: DeviceState,
+  reported: ReadonlyMap<string, Json>,
+  changes: ReadonlyMap<string, Json>,
+  arrivedAtMs: number,
+): DeviceState {
   const { values, positionChanges, positions } = state.properties;
+  const measurementSavedAtMs = reported.has(measurement) ? null : state.properties.measurementSavedAtMs;
+  if (changes.size === 0 && measurementSavedAtMs === state.properties.measurementSavedAtMs) return state;
   const others = values.filter(([name]) => !changes.has(name));
   const changed = [...changes].map(([name, value]) => [name, value, arrivedAtMs] as const);
-  const next = { values: [...others, ...changed], positionChanges, positions };
+  const next = { values: [...others, ...changed], positionChanges, positions, measurementSavedAtMs };
   const position = changes.get('position');
   if (isPosition(position)) {
     next.positionChanges += 1;
