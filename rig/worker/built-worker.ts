@@ -2,7 +2,7 @@
 // `npm start`, tests, faults and benchmarks. Knows nothing of brokers and bridges.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, rmSync } from 'node:fs';
+import { cpSync, mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
@@ -35,6 +35,10 @@ export async function buildWorker(buildDir: string): Promise<void> {
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (output += chunk.toString()));
   const [exitCode] = (await once(child, 'close')) as [number | null];
   if (exitCode !== 0) throw new Error(`The Worker does not build:\n${output.trim()}`);
+  // Its own pages: another build, or a checkout, changes those of the repository while this one is served.
+  const pagesDir = join(buildDir, 'public');
+  rmSync(pagesDir, { recursive: true, force: true });
+  cpSync(join(root, 'public'), pagesDir, { recursive: true });
 }
 
 /** Spawns worker-process.ts as leader of its own process group, because workerd outlives a killed parent. */

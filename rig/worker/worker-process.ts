@@ -72,7 +72,7 @@ async function runWorker(options: WorkerOptions): Promise<RunningPart> {
   const { vars } = readWranglerConfig({ config: configPath }, { hideWarnings: true }) as {
     vars: Record<string, unknown>;
   };
-  const assets = workerOptions.assets as { directory: string; binding: string };
+  const assets = workerOptions.assets as { binding: string };
   // Rules say how a bundler reads files; the bundle has its modules already, and Miniflare refuses both together.
   const foreign = ['modulesRules', 'assets', 'ratelimits'];
   const worker = {
@@ -91,7 +91,7 @@ async function runWorker(options: WorkerOptions): Promise<RunningPart> {
     name: assetsName,
     modules: true,
     script: 'export default { fetch: () => new Response(null, { status: 404 }) };',
-    assets: { directory: assets.directory },
+    assets: { directory: join(buildDir, 'public') },
   } as V4WorkerOptions;
   const miniflare = new Miniflare(
     convertV4MiniflareOptions({

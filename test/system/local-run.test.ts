@@ -1,9 +1,9 @@
 // `npm start` as a newcomer meets it: the story on the terminal, parts that heal, nothing left behind. Runs the real
 // command on free ports with a state folder of its own.
 import { once } from 'node:events';
-import { existsSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { connectAsync } from 'mqtt';
 import { afterEach, expect, test, vi } from 'vitest';
 import { findFreePort } from '../../rig/ports.ts';
@@ -11,6 +11,7 @@ import { chooseLocalPlace, groupMembers, LocalRun } from '../../rig/services/loc
 
 const [place, placeWithoutBroker] = [await chooseLocalPlace(), await chooseLocalPlace()];
 const { stateDir } = place;
+const root = join(import.meta.dirname, '../..');
 const mqttPort = place.ports.MQTT_PORT;
 const runs: LocalRun[] = [];
 
@@ -29,8 +30,14 @@ test.each([
   { env: { BROKER: 'none' }, at: placeWithoutBroker, parts: ['gateway', 'worker'] },
 ])('$parts: the story appears, parts that are killed come back, and SIGTERM leaves no process', async (how) => {
   const { env, at, parts } = how;
+  const page = `console/built-before-${process.pid}.js`;
+  const builtPage = join(root, 'public', page);
+  mkdirSync(dirname(builtPage), { recursive: true });
+  writeFileSync(builtPage, 'built before');
   const run = start(env, at);
   await run.untilTold(/Try next/);
+  rmSync(builtPage);
+  expect(await (await fetch(`${run.url}/${page}`)).text(), 'pages of its own').toBe('built before');
   const story = run.output;
   for (const step of [/registered/, /activated as/, /is online/, /command_sent/, /replied/, /pushed thing\/event/]) {
     expect(story).toMatch(step);
