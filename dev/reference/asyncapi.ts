@@ -153,6 +153,13 @@ const relayMessages: Record<string, Message> = {
     schema: relay.relayPushSchema,
     examples: [{ topic: exampleTopic, payload: exampleReport }],
   },
+  RecordPush: {
+    summary:
+      'A change of the record (name, owner, disabled), of the members, or the deletion of a device: read the device again. Comes to ' +
+      'users who may follow the device, and to those who just lost that right; not to sockets with messaging credentials.',
+    schema: relay.relayPushSchema.extend({ payload: relay.recordNoticeSchema }),
+    examples: [{ topic: topicOf(exampleDevice, relay.recordTopic), payload: { change: 'members_changed', time } }],
+  },
 };
 
 const provisioningMessages: Record<string, Message> = {
@@ -226,7 +233,7 @@ export function describeMessaging(version: string, broker: Broker) {
         reply: { channel: { $ref: '#/channels/relay' }, messages: messageRefs('relay', relayReplies) },
       }),
       receiveReadingPong: operation('receive', 'relay', ['ReadingPong']),
-      sendPush: operation('send', 'relay', ['Push', 'ReadingCheck']),
+      sendPush: operation('send', 'relay', ['Push', 'RecordPush', 'ReadingCheck']),
       receiveNetworkConfig: operation('receive', 'networkConfig', ['NetworkConfig']),
       sendProvisioningStatus: operation('send', 'provisioningStatus', ['StatusNotification']),
     },

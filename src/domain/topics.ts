@@ -1,6 +1,7 @@
 // Topic names of contract 6: building, parsing and matching them, level by level, never by prefix. Who may use which is
 // decided in topic-rights.ts.
 import { topicActions, type TopicAction } from '../protocol/mqtt.ts';
+import type { recordTopic } from '../protocol/relay.ts';
 
 export type DeviceIdentity = { productKey: string; deviceId: string };
 
@@ -17,7 +18,7 @@ export function isDeviceId(text: string): boolean {
   return /^dev_[0-9a-hjkmnp-tv-z]{8}$/.test(text);
 }
 
-export function topicOf(device: DeviceIdentity, action: TopicAction): string {
+export function topicOf(device: DeviceIdentity, action: TopicAction | typeof recordTopic): string {
   return `/sys/${device.productKey}/${device.deviceId}/${action}`;
 }
 

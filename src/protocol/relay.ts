@@ -47,6 +47,14 @@ export type RelayReply = {
 
 export const relayPushSchema = z.object({ topic: z.string(), payload: z.unknown() });
 
+/** The last level of the topic on which users are told that a device's record changed. Nothing of MQTT uses it. */
+export const recordTopic = 'record';
+export const recordNoticeSchema = z.object({
+  change: z.enum(['record_changed', 'deleted', 'members_changed']),
+  time: z.int(),
+});
+export type RecordNotice = z.infer<typeof recordNoticeSchema>;
+
 /** Comes unasked, behind pushes: a pong with its id says that everything before it was read. */
 export const relayReadingCheckSchema = z.object({ action: z.literal('ping'), id: z.string() });
 /** The answer to it, which is not replied to. Any other pong is a frame that cannot be read. */

@@ -20,6 +20,8 @@ export type RelayRun = {
   generations: readonly number[];
   /** The users who may follow the device: their subscriptions to all their devices get its messages. Absent: none. */
   readers?: readonly number[];
+  /** A client with the device's credentials does not get them. */
+  isForUsers?: true;
   /** A bridge brought them and may bring them again: the spool with its numbers and times, and the device's results. */
   origin?: { spoolId: string; seqs: number[]; receivedAtMs: number[]; results: BridgeMessage['result'][] };
 };

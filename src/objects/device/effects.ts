@@ -45,6 +45,8 @@ export class DeviceEffects {
   readonly #link: OrderedBrokerLink;
   readonly #publications = new Map<string, Promise<'sent' | PublishFailure>>();
   readonly #waiting = new Map<string, Set<() => void>>();
+  /** What users are being told before their subscriptions end. */
+  #told: Promise<void> = Promise.resolve();
 
   constructor(ctx: DurableObjectState, env: Env, device: Device, sockets: Sockets, pushes: RelayPushes) {
     this.#ctx = ctx;
@@ -87,6 +89,16 @@ export class DeviceEffects {
         const run = { deviceId: this.#deviceId, topic, payloads: [payload], generations, readers };
         this.#pushes.add([{ run, subscriptions }]);
         return;
+      }
+      case 'tell_readers': {
+        const { topic, payload, subscriptions, generations, readers } = effect;
+        const run = { deviceId: this.#deviceId, topic, payloads: [payload], generations, readers };
+        this.#told = waitable(
+          this.#ctx,
+          'tell readers',
+          this.#pushes.tell({ run: { ...run, isForUsers: true }, subscriptions }),
+        );
+        return this.#told;
       }
       case 'publish_command': {
         const publication = this.#publishCommand(effect);
@@ -216,6 +228,7 @@ export class DeviceEffects {
   }
 
   async #endSubscriptions({ userId, shard }: EffectOf<'end_subscriptions'>): Promise<void> {
+    await this.#told;
     const ended = callRelay(this.#env, shard, 'endSubscriptions', 'idempotent', (relay) =>
       relay.endSubscriptions(this.#deviceId, userId),
     );
@@ -225,6 +238,7 @@ export class DeviceEffects {
 
   /** If a shard cannot be reached, its sockets are gone, or the device's next message ends them. */
   async #endRelaySessions({ cause, shards, generations }: EffectOf<'end_relay_sessions'>): Promise<void> {
+    await this.#told;
     await Promise.allSettled(
       shards.map((shard) =>
         callRelay(this.#env, shard, 'revoke', 'idempotent', (relay) =>

@@ -3,6 +3,9 @@
 import type { Subscription } from '../../domain/device/messages/subscriptions.ts';
 import type { DeviceFleets } from './fleets.ts';
 import { pushToRelays, type RelayRun } from '../calls/push-to-relays.ts';
+import { within } from '../calls/within.ts';
+
+const tellWithinMs = 1_000;
 
 type Delivery = { run: RelayRun; subscriptions: readonly Subscription[] };
 
@@ -21,10 +24,16 @@ export class RelayPushes {
     this.#inBackground = inBackground;
   }
 
+  /** Resolves when the shards have had it, or soon if they do not answer. */
+  async tell(delivery: Delivery): Promise<void> {
+    if (!this.#isWanted(delivery)) return;
+    const pushed = this.#push([delivery]);
+    this.#inBackground(pushed);
+    await within(tellWithinMs, pushed);
+  }
+
   add(deliveries: readonly Delivery[]): void {
-    const wanted = deliveries.filter(
-      ({ run, subscriptions }) => subscriptions.length > 0 || this.#fleets.mayListen(run.readers ?? []),
-    );
+    const wanted = deliveries.filter((delivery) => this.#isWanted(delivery));
     if (wanted.length === 0) return;
     if (this.#waiting !== undefined) {
       this.#waiting.push(...wanted);
@@ -35,6 +44,10 @@ export class RelayPushes {
     if (this.#gatherMs === 0) return;
     this.#waiting = [];
     this.#inBackground(this.#sendGathered(pushed));
+  }
+
+  #isWanted({ run, subscriptions }: Delivery): boolean {
+    return subscriptions.length > 0 || this.#fleets.mayListen(run.readers ?? []);
   }
 
   async #sendGathered(first: Promise<void>): Promise<void> {

@@ -149,10 +149,11 @@ export class Shard implements OutboxShard<WebSocket> {
    * A user's socket may not outlive its token, and the alarm that closes it may be late. Nor may it outlive the right to the
    * device, and the call that ends its subscription may have failed: the message says who may follow the device.
    */
-  isAllowed(socket: WebSocket, { readers }: RelayRun): boolean {
+  isAllowed(socket: WebSocket, { readers, isForUsers }: RelayRun): boolean {
     const client = this.clientOf(socket);
     if (client === undefined || deadlineOf(client) <= Date.now()) return false;
-    return readers === undefined || client.who?.kind !== 'user' || readers.includes(client.who.userId);
+    if (client.who?.kind !== 'user') return isForUsers !== true;
+    return readers === undefined || readers.includes(client.who.userId);
   }
 
   mayHave(socket: WebSocket, run: RelayRun): boolean {

@@ -44,6 +44,18 @@ describe('the projection', () => {
     expect(device.state.presence.isProjectionBehind).toBe(false);
   });
 
+  it('is there when users are told of a change', () => {
+    const device = new CoreDevice(startMs);
+    device.projectionOutcome = undefined;
+    device.run({ kind: 'administered', actor: inPerson(1), change: { name: 'Hall' } });
+    const told = () =>
+      device.effects.flatMap((effect) => (effect.kind === 'tell_readers' ? [[effect.payload, effect.readers]] : []));
+    device.endProjection(lastOf(device).version, 'failed');
+    expect(told()).toEqual([]);
+    device.endProjection(lastOf(device).version, 'written');
+    expect(told()).toEqual([[JSON.stringify({ change: 'record_changed', time: startMs }), [1]]]);
+  });
+
   it('has one write under way at a time, and the next one holds what happened meanwhile', () => {
     const device = new CoreDevice(startMs);
     device.projectionOutcome = undefined;

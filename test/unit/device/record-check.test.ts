@@ -135,7 +135,7 @@ describe('a device that D1 has no record of', () => {
     expect(countAsked(device)).toBe(1);
     answer(device, false);
     expect(() => device.state).toThrow('the device is deleted');
-    expect(device.effects.map(({ kind }) => kind)).toEqual(['end_relay_sessions', 'delete_at_broker']);
+    expect(device.effects.map(({ kind }) => kind)).toEqual(['tell_readers', 'end_relay_sessions', 'delete_at_broker']);
   });
 
   it('stays while answers come that are not hours apart', () => {

@@ -4,6 +4,7 @@ import { runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { topicOf } from '../../../src/domain/topics.ts';
+import { recordTopic } from '../../../src/protocol/relay.ts';
 import { RelayGateway } from '../../../src/objects/relay/relay-gateway.ts';
 import { call, createUser, makeDevice, makeProduct, type TestUser } from '../rig/clients/client.ts';
 import { handOver } from '../rig/ownership.ts';
@@ -143,6 +144,30 @@ describe('the relay', () => {
       expect(await socket.ask(ping)).toEqual(pong);
     },
   );
+
+  it('tells users of changes of the record, of the deletion, and of members, also the user whose right ends', async () => {
+    const body = { productKey, deviceSN: crypto.randomUUID() };
+    type Made = { deviceId: string; mqtt: { username: string; password: string } };
+    const { deviceId, mqtt } = (await call<Made>('POST', '/devices/activate', { body })).data;
+    const made = { deviceId, productKey };
+    const topic = topicOf(made, recordTopic);
+    const own = await follow(owner, '/sys/+/+/record');
+    const itself = await openRelay();
+    await itself.ask({ action: 'auth', ...mqtt });
+    const all = `/sys/${productKey}/${deviceId}/#`;
+    expect(await itself.ask({ action: 'subscribe', topic: all })).toEqual(subscribed(all));
+    const told = (change: string) => ({ topic, payload: { change, time: expect.any(Number) as number } });
+    await share(made, friend);
+    expect(await own.socket.next()).toEqual(told('members_changed'));
+    const viewer = await follow(friend, topic);
+    await call('PATCH', `/devices/${deviceId}`, { token: owner.token, body: { name: 'Hall' } });
+    for (const { socket } of [own, viewer]) expect(await socket.next()).toEqual(told('record_changed'));
+    await remove(made, friend);
+    for (const { socket } of [own, viewer]) expect(await socket.next()).toEqual(told('members_changed'));
+    expect(await itself.ask(ping)).toEqual(pong);
+    await call('DELETE', `/devices/${deviceId}`, { token: owner.token });
+    expect(await own.socket.next()).toEqual(told('deleted'));
+  });
 
   it('is told again of a removal that it missed', async () => {
     const topic = topicOf(device, 'status');

@@ -24,6 +24,7 @@ import * as direct from '../presence/direct-session.ts';
 import * as projection from '../presence/projection.ts';
 import { addSubscription, pushMessage, removeSubscription } from '../messages/subscriptions.ts';
 import { countDropped } from './counts.ts';
+import { planNotices, tellDeleted } from './notices.ts';
 import type {
   Decision,
   Effect,
@@ -56,9 +57,13 @@ export function decide<Kind extends EventKind>(device: Device, event: EventOf<Ki
   // The tables tie each kind to its result, which the compiler does not follow for a generic kind.
   const result = handled.result as Results[Kind];
   const { state } = handled;
-  if (typeof state === 'string') return { state, effects, result };
-  const planned = projection.planProjection(planRetry(state, nowMs), decision);
-  return { state: planAlarm(sharing.planSharing(planned, decision), nowMs), effects, result };
+  if (typeof state === 'string') {
+    if (typeof device !== 'string') tellDeleted(device, decision);
+    return { state, effects, result };
+  }
+  const planned = sharing.planSharing(projection.planProjection(planRetry(state, nowMs), decision), decision);
+  const told = typeof device === 'string' ? planned : planNotices(device, planned, decision);
+  return { state: planAlarm(told, nowMs), effects, result };
 }
 
 function handle(state: DeviceState, event: DeviceEvent, decision: Decision) {

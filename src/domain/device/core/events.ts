@@ -168,14 +168,17 @@ export type Results = Answers & Record<ReportKind, null>;
 
 export type Decision = { readonly nowMs: number; readonly effects: Effect[] };
 
+type Push = {
+  topic: string;
+  payload: string;
+  subscriptions: readonly Subscription[];
+  generations: readonly number[];
+};
+
 export type Effect =
-  | {
-      kind: 'push';
-      topic: string;
-      payload: string;
-      subscriptions: readonly Subscription[];
-      generations: readonly number[];
-    }
+  | ({ kind: 'push' } & Push)
+  /** For these users alone. Their subscriptions of the device end after it, if they do. */
+  | ({ kind: 'tell_readers'; readers: readonly number[] } & Push)
   /** Hand a command to the device's open direct session, else to the broker; the outcome comes back as `publication_ended`. */
   | ({ kind: 'publish_command'; commandId: string; messageExpirySeconds: number } & OutboundMessage)
   /** Ends as `announcement_ended`. `isDirect`: the device's last session was direct, so that no broker is asked. */

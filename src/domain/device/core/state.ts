@@ -18,6 +18,7 @@ import { projectionSlice, recordCheckSlice } from '../presence/projection.ts';
 import { subscriptionsSlice } from '../messages/subscriptions.ts';
 import { budgetsSlice, floodsSlice, loginRefusalsSlice } from './counts.ts';
 import { newHistorySlice } from './history.ts';
+import { noticesSlice } from './notices.ts';
 import type { PresenceLimits } from '../presence/presence-times.ts';
 
 /** `Saved`: the form of `Value` in storage. */
@@ -75,6 +76,7 @@ const slices = {
   coalesced: coalescedSlice,
   budgets: budgetsSlice,
   newHistory: newHistorySlice,
+  notices: noticesSlice,
 };
 
 type Slices = typeof slices;
