@@ -2,7 +2,7 @@
 // connection the state is read again, so that nothing is missed.
 import { dataOf, type Client, type Data } from './http.ts';
 import type { Relay, RelayError, RelayMessage, Subscription } from './relay.ts';
-import { topicOfDevice } from './topics.ts';
+import { recordChangeOf, topicOfDevice, type RecordChange } from './topics.ts';
 
 export type DeviceState = {
   status: Data<Client['devices'][':deviceId']['status']['$get']>;
@@ -13,6 +13,8 @@ export type DeviceListener = {
   /** When the subscription begins, and after each loss of the connection. */
   onState: (state: DeviceState) => void;
   onMessage: (message: RelayMessage) => void;
+  /** Its name, owner or members are other ones now, or it was deleted. */
+  onRecord?: (change: RecordChange) => void;
   /** The state could not be read, or the relay refuses to go on. */
   onError: (error: unknown) => void;
 };
@@ -21,7 +23,7 @@ export function followDevice(
   api: Client,
   relay: Relay,
   device: { productKey: string; deviceId: string },
-  { onState, onMessage, onError }: DeviceListener,
+  { onState, onMessage, onRecord, onError }: DeviceListener,
 ): Subscription {
   const { deviceId } = device;
   /** What comes while the state is read is newer than the state, or in it. */
@@ -48,7 +50,12 @@ export function followDevice(
     onActive: () => {
       readState().catch(onError);
     },
-    onMessage: (message) => (held === undefined ? onMessage(message) : void held.push(message)),
+    onMessage: (message) => {
+      const change = recordChangeOf(message);
+      if (change !== undefined) onRecord?.(change);
+      else if (held === undefined) onMessage(message);
+      else held.push(message);
+    },
     onRefused: (error: RelayError) => onError(error),
   });
 }

@@ -24,6 +24,7 @@ export {
   type Subscription,
   type Token,
 } from './relay.ts';
+export { recordChangeOf, type RecordChange } from './topics.ts';
 export { Session, type Login, type SessionOptions, type Tokens } from './session.ts';
 export type { BackOffOptions } from './back-off.ts';
 export type { WebSocketConstructor } from './relay-socket.ts';

@@ -12,7 +12,12 @@ export type WebSocketConstructor = new (url: string) => object;
 export type Frame = Record<string, unknown>;
 export type Loss = { code: number; reason: string };
 
-type Events = { onOpen: () => void; onFrame: (frame: Frame) => void; onLost: (loss: Loss) => void };
+type Events = {
+  onOpen: () => void;
+  onHeard: () => void;
+  onFrame: (frame: Frame) => void;
+  onLost: (loss: Loss) => void;
+};
 
 /** Also how long opening may take. */
 const answerWithinMs = 10_000;
@@ -57,6 +62,7 @@ export class RelaySocket {
     if (this.#isOver || typeof data !== 'string') return;
     // Whatever comes shows that the connection lives.
     this.#scheduleTimer(() => this.#ping(), pingEveryMs);
+    this.#events.onHeard();
     const frame = JSON.parse(data) as Frame;
     if (frame['action'] === 'ping') this.send({ ...frame, action: 'pong' });
     else if (frame['action'] !== 'pong') this.#events.onFrame(frame);

@@ -91,6 +91,7 @@ export class Relay {
   #token: Token | undefined;
   #hasTokenFailed = false;
   #activeSinceMs = Infinity;
+  #heardAtMs: number | undefined;
 
   /** `baseUrl` is the address of the service. Connects at once. @throws Error if there is no WebSocket */
   constructor(baseUrl: string, options: RelayOptions) {
@@ -103,6 +104,11 @@ export class Relay {
 
   get state(): RelayState {
     return this.#state;
+  }
+
+  /** When the service was last heard on an open connection: later messages may have been missed. */
+  get heardAtMs(): number | undefined {
+    return this.#heardAtMs;
   }
 
   /** Of several subscriptions to one topic each gets every message. */
@@ -147,6 +153,9 @@ export class Relay {
     this.#activeSinceMs = Infinity;
     this.#socket = new RelaySocket(this.#url, this.#Socket, {
       onOpen: () => this.#socket?.send(auth),
+      onHeard: () => {
+        if (this.#state === 'open') this.#heardAtMs = Date.now();
+      },
       onFrame: (frame) => this.#take(frame),
       onLost: (loss) => this.#onLost(loss),
     });
@@ -177,6 +186,7 @@ export class Relay {
       // The token was exchanged on a connection that is in use.
       if (this.#state === 'open') return;
       this.#activeSinceMs = Date.now();
+      this.#heardAtMs = this.#activeSinceMs;
       this.#setState('open', '');
       for (const topic of new Set([...this.#entries].map((entry) => entry.topic))) {
         this.#sendSubscribe(topic);

@@ -5,6 +5,15 @@ export function topicOfDevice({ productKey, deviceId }: { productKey: string; de
   return `/sys/${productKey}/${deviceId}/#`;
 }
 
+/** What users who may follow a device are told of its record: read the device again. */
+export type RecordChange = 'record_changed' | 'deleted' | 'members_changed';
+
+/** Undefined for a message of the device itself. */
+export function recordChangeOf(message: { topic: string; payload: unknown }): RecordChange | undefined {
+  if (message.topic.split('/').slice(4).join('/') !== 'record') return undefined;
+  return (message.payload as { change: RecordChange }).change;
+}
+
 export function matchesFilter(filter: string, topic: string): boolean {
   const wanted = filter.split('/');
   const levels = topic.split('/');

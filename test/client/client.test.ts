@@ -16,6 +16,7 @@ import {
   type Tokens,
 } from '../../client/src/index.ts';
 import { signAccessToken } from '../../src/crypto/tokens.ts';
+import type { RecordNotice } from '../../src/protocol/relay.ts';
 import { VirtualDevice } from '../../dev/virtual-device.ts';
 import type { Activation } from '../../rig/clients/accounts.ts';
 import { eventually } from '../../rig/changes.ts';
@@ -144,15 +145,17 @@ it('says at once where there is no WebSocket', async () => {
 it.each([
   ['the global WebSocket', undefined],
   ['that of the package ws', WsSocket],
-])('brings messages with %s, and the state first', async (_name, WebSocket) => {
+])('brings messages with %s, and the state first', async (name, WebSocket) => {
   const session = await logIn();
   const relay = openRelay(session, WebSocket && { WebSocket });
   const states: DeviceState[] = [];
   const messages: RelayMessage[] = [];
+  const changes: RecordNotice['change'][] = [];
   const identity = { productKey: service.rig.productKey, deviceId: activation.deviceId };
   const subscription = followDevice(session.api, relay, identity, {
     onState: (state) => states.push(state),
     onMessage: (message) => messages.push(message),
+    onRecord: (change) => changes.push(change),
     onError: (error) => expect.unreachable(String(error)),
   });
   await subscription.active;
@@ -160,6 +163,10 @@ it.each([
   expect(states[0]).toMatchObject({ status: { deviceId: activation.deviceId, online: true } });
   await runCommand(session.api, activation.deviceId, { action: 'toggle', position: 'up' });
   await eventually('the report', () => messages.some((one) => one.topic === activation.topics.propertyPost));
+  const param = { deviceId: activation.deviceId };
+  await dataOf(session.api.devices[':deviceId'].$patch({ param, json: { name: `Client with ${name}` } }));
+  await eventually('the new name', () => changes.length > 0);
+  expect(changes).toEqual(['record_changed']);
   subscription.end();
 });
 
