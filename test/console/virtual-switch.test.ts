@@ -33,6 +33,7 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the virtual switch',
   it('moves by hand, which the service hears', async () => {
     await press('Hand: Middle');
     await control('Middle').and(page.locator('[aria-pressed=true]')).waitFor();
+    await page.locator('.journey').getByText('The device has reported something else since.').waitFor();
   });
 
   it('lies, and is not believed', async () => {
@@ -71,9 +72,23 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the virtual switch',
     await headSays('Online');
   });
 
+  it('is plugged in in one tab, and the other says so', async () => {
+    const other = await stage.browser.openIn(page.context(), `/${new URL(page.url()).hash}`);
+    await other.getByText('Plugged in in another tab').waitFor();
+    await press('Pull the plug');
+    await other.getByRole('button', { name: 'Plug it in' }).click();
+    await other.getByText('Plugged in', { exact: true }).waitFor();
+    await press('Plug it in');
+    await page.getByText('Plugged in in another tab').waitFor();
+    await other.close();
+    await press('Plug it in');
+    await headSays('Online');
+  });
+
   it('is the same device after a reload', async () => {
     await page.reload();
     await headSays('Offline');
+    await page.locator('.sides').getByText('Up by you').waitFor();
     await press('Plug it in');
     await headSays('Online');
     await control('Up').click();

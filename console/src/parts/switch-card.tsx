@@ -17,6 +17,14 @@ export function SwitchCard({ device, status }: { device: VirtualSwitch; status: 
   const connection = device.connection.value;
   const isPlugged = connection !== 'unplugged';
   const { position } = device.lever.value;
+  if (connection === 'elsewhere') {
+    return (
+      <section class="card" aria-label={words.title}>
+        <h2>{words.title}</h2>
+        <p role="status">{words.connection.elsewhere}</p>
+      </section>
+    );
+  }
   return (
     <section class="card switch" aria-label={words.title}>
       <svg viewBox="0 0 100 124" role="img" aria-label={words.drawn(texts.position[position])}>

@@ -1,5 +1,6 @@
 // A device in the page: activated over the interface, connected by MQTT over WebSocket to its own object, as real firmware
-// is. The service does not know that it is not one. Its faults are those that support engineers look for.
+// is. The service does not know that it is not one. It is plugged in in one tab of the browser at a time. Its faults are those that
+// support engineers look for.
 import { dataOf, type Client, type Data } from '@latchwork/client';
 import { signal } from '@preact/signals';
 import { initialState, moveSwitch, type Position, type SwitchState } from './moves.ts';
@@ -13,7 +14,7 @@ const reconnectEveryMs = 2_000;
 
 export class VirtualSwitch {
   readonly deviceId: string;
-  readonly connection = signal<'unplugged' | 'connecting' | 'connected' | 'refused'>('unplugged');
+  readonly connection = signal<'unplugged' | 'connecting' | 'connected' | 'refused' | 'elsewhere'>('unplugged');
   readonly lever = signal<SwitchState>(initialState);
   /** Replies and reports only after a while. */
   readonly isSlow = signal(false);
@@ -24,11 +25,16 @@ export class VirtualSwitch {
   readonly #login: SwitchLogin;
   #client: MqttClient | null = null;
   #isWanted = false;
+  readonly #lock: string;
+  #release: () => void = () => undefined;
   #nextId = 1;
 
   constructor(login: SwitchLogin) {
     this.deviceId = login.deviceId;
     this.#login = login;
+    this.#lock = `latchwork.switch.${login.deviceId}`;
+    this.#look();
+    addEventListener('visibilitychange', () => this.#look());
   }
 
   /** @throws Error where the page's own files cannot be loaded */
@@ -36,9 +42,40 @@ export class VirtualSwitch {
     if (this.#isWanted) return;
     this.#isWanted = true;
     this.connection.value = 'connecting';
+    if (!(await this.#claim())) {
+      this.pullPlug();
+      this.#look();
+      return;
+    }
     const { connect } = await import('./mqtt.ts');
     // Pulled again meanwhile.
     if (this.connection.peek() === 'connecting') this.#connect(connect);
+  }
+
+  /** Whether this tab has the switch from here on. Browsers have no locks on pages that are not secure. */
+  #claim(): Promise<boolean> {
+    if (!('locks' in navigator)) return Promise.resolve(true);
+    return new Promise((resolve, reject) => {
+      const hold = (lock: Lock | null) => {
+        resolve(lock !== null);
+        const isHeld = lock !== null && this.#isWanted;
+        return isHeld ? new Promise<void>((release) => (this.#release = release)) : undefined;
+      };
+      navigator.locks.request(this.#lock, { ifAvailable: true }, hold).catch(reject);
+    });
+  }
+
+  /** Shows that another tab has it, until that lets it go. */
+  #look(): void {
+    const look = async (): Promise<void> => {
+      const { held = [] } = await navigator.locks.query();
+      const isTaken = held.some(({ name }) => name === this.#lock);
+      if (!isTaken || this.connection.peek() !== 'unplugged') return;
+      this.connection.value = 'elsewhere';
+      await navigator.locks.request(this.#lock, { mode: 'shared' }, () => undefined);
+      this.connection.value = 'unplugged';
+    };
+    if ('locks' in navigator) look().catch((error: unknown) => console.info(this.#lock, error));
   }
 
   #connect(connect: typeof import('./mqtt.ts').connect): void {
@@ -73,6 +110,7 @@ export class VirtualSwitch {
     this.#isWanted = false;
     this.#client?.end(true);
     this.#client = null;
+    this.#release();
     this.connection.value = 'unplugged';
   }
 
