@@ -1,13 +1,14 @@
 // The frame around the screens: navigation, whether the page is live, and which screen is shown.
-import { render } from 'preact';
+import { render, type ComponentChildren } from 'preact';
 import { useEffect } from 'preact/hooks';
 import { hrefOf, route, type Route } from './router.ts';
 import { later } from './parts/later.tsx';
 import { Devices } from './screens/devices.tsx';
 import { SignIn } from './screens/sign-in.tsx';
+import { clockTime } from './state/clock.ts';
 import { codeSheet } from './state/code-sheet.ts';
 import { waitingForPassword } from './state/confirmation.ts';
-import { liveState } from './state/live.ts';
+import { liveState, staleSinceMs } from './state/live.ts';
 import { isSignedIn } from './state/session.ts';
 import { texts } from './texts.ts';
 
@@ -42,9 +43,22 @@ function App() {
         </nav>
         <Live />
       </header>
-      <Screen key={hrefOf(here)} here={here} />
+      <Dated here={here}>
+        <Screen key={hrefOf(here)} here={here} />
+      </Dated>
       {waitingForPassword.value !== null && <Confirmation answer={waitingForPassword.value} />}
     </>
+  );
+}
+
+/** A live screen without a connection shows the past, and says of when. */
+function Dated({ here, children }: { here: Route; children: ComponentChildren }) {
+  const staleMs = here.screen === 'device' || here.screen === 'devices' ? staleSinceMs.value : null;
+  return (
+    <div class={staleMs === null ? undefined : 'stale'}>
+      {staleMs !== null && <p class="as-of">{texts.live.asOf(clockTime(staleMs))}</p>}
+      {children}
+    </div>
   );
 }
 

@@ -17,6 +17,7 @@ export const texts = {
     connecting: 'Connecting…',
     waiting: (why: string) => `Not live: ${why}. Trying again.`,
     ended: (why: string) => `Not live: ${why}`,
+    asOf: (time: string) => `As of ${time}. What has changed since is not known.`,
   },
   copy: 'Copy',
   copied: 'Copied',

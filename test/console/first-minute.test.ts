@@ -10,11 +10,12 @@ import { findBarriers, openDevice, signIn } from '../../rig/browser/console-visi
 describe.skipIf(browserMissing !== null)(browserMissing ?? 'the console', () => {
   let stage: Stage;
   let device: VirtualDevice;
+  let deviceId: string;
 
   beforeAll(async () => {
     stage = await Stage.open();
     device = stage.makeDevice('HALL-1');
-    const { deviceId } = await device.start();
+    ({ deviceId } = await device.start());
     const json = { name: 'Light in the upper hall, left of the stairs, LL-1' };
     await dataOf(stage.owner.api.devices[':deviceId'].$patch({ param: { deviceId }, json }));
   });
@@ -104,15 +105,25 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the console', () => 
     await page.context().close();
   });
 
-  it('shows to one person what another does', async () => {
-    const [one, other] = [await stage.visit(), await stage.visit()];
+  it('shows to one person what another does, and who asked for what last, also after a reload', async () => {
+    const guest = await stage.signUp();
+    const members = stage.owner.api.devices[':deviceId'].members;
+    const json = { email: guest.email, role: 'operator' } as const;
+    const param = await dataOf(members.$post({ param: { deviceId }, json }));
+    await dataOf(guest.api.invitations[':invitationId'].accept.$post({ param }));
+    const [one, other] = [await stage.visit(), await stage.visit({}, guest)];
     await openDevice(one, /LL-1/);
     await openDevice(other, /LL-1/);
+    const says = (page: Page, text: string) => page.locator('.sides').getByText(text).waitFor();
     await press(one, 'Up');
     await pressed(other, 'Up');
     await other.getByText('toggle up').first().waitFor();
+    await says(other, 'Up by somebody else');
     await press(other, 'Down');
     await pressed(one, 'Down');
+    await says(one, `Down by ${guest.email}`);
+    await one.reload();
+    await says(one, `Down by ${guest.email}`);
     for (const page of [one, other]) await page.context().close();
   });
 
@@ -133,12 +144,16 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the console', () => 
   it('renames, disables, enables and deletes a device', async () => {
     const lamp = stage.makeDevice('LAMP-2');
     await lamp.start();
-    const page = await stage.visit();
+    const [page, list, other] = [await stage.visit(), await stage.visit(), await stage.visit()];
+    const row = list.getByRole('row').filter({ hasText: 'Attic lamp' });
     await openDevice(page, /MP-2/);
+    await openDevice(other, /MP-2/);
     await page.getByLabel('Name').fill('Attic lamp');
     await press(page, 'Rename');
-    await page.getByRole('heading', { level: 1, name: 'Attic lamp' }).waitFor();
+    for (const each of [page, other]) await each.getByRole('heading', { level: 1, name: 'Attic lamp' }).waitFor();
+    await row.waitFor();
     await press(page, 'Disable');
+    await row.getByText('Disabled').waitFor();
     await page.getByText('The device is disabled: enable it to control it.').waitFor();
     await press(page, 'Enable');
     await page.getByRole('button', { name: 'Disable', exact: true }).waitFor();
@@ -153,7 +168,9 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the console', () => 
     await page.getByRole('heading', { name: 'Devices' }).waitFor();
     await page.getByRole('row').filter({ hasText: 'LL-1' }).waitFor();
     expect(await page.getByText('Attic lamp').count()).toBe(0);
-    await page.context().close();
+    await row.waitFor({ state: 'detached' });
+    await other.getByText('There is no such device. It may have been deleted.').waitFor();
+    for (const each of [page, list, other]) await each.context().close();
   });
 
   it('can be used by keyboard alone', async () => {
@@ -190,9 +207,8 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the console', () => 
     await page.getByRole('link', { name: /LL-1/ }).waitFor();
     await check('devices');
     if ('isMobile' in visitor) expect(await page.evaluate(cutNames)).toEqual([]);
-    const { deviceId } = (await dataOf(stage.owner.api.devices.$get({ query: { search: 'HALL-1' } }))).list[0] ?? {};
     const screens = {
-      [`#/devices/${deviceId ?? ''}`]: /LL-1/,
+      [`#/devices/${deviceId}`]: /LL-1/,
       '#/add': 'Add a device',
       '#/products': 'Products',
       '#/products/+': 'Create a product',

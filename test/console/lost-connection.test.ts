@@ -1,7 +1,7 @@
 // A connection that is lost and comes back, in a service of its own: it is killed.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Browser, browserMissing } from '../../rig/browser/browser.ts';
-import { signIn } from '../../rig/browser/console-visit.ts';
+import { openDevice, signIn } from '../../rig/browser/console-visit.ts';
 import { WorkerRig } from '../../rig/worker/worker-rig.ts';
 
 describe.skipIf(browserMissing !== null)(browserMissing ?? 'a lost connection', () => {
@@ -17,14 +17,30 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'a lost connection', 
     await rig.stop();
   });
 
-  it('shows itself, and heals', async () => {
+  it('shows itself, dates what is on the screen, and heals', async () => {
+    const { topics } = await rig.activate('LOST-1');
+    const report = (position: string) =>
+      rig.sendBatch([{ topic: topics.propertyPost, payload: JSON.stringify({ params: { position } }) }]);
+    await report('up');
     const page = await browser.open();
     await signIn(page, rig.owner);
+    await openDevice(page, /ST-1/);
+    await page.locator('.device-head').getByText('Online').waitFor();
     await page.context().setOffline(true);
     await rig.restartWorker('kill');
     await page.getByRole('status').filter({ hasText: 'Not live' }).waitFor();
+    await page.getByText(/^As of \d\d:\d\d:\d\d/).waitFor();
+    const isGreen = () => page.evaluate<boolean>(`getComputedStyle(document.querySelector('main')).filter === 'none'`);
+    expect(await isGreen()).toBe(false);
+    await page.getByRole('button', { name: 'Down', exact: true }).click();
+    const error = page.getByText('The service cannot be reached.');
+    await page.locator('.journey').getByText('The service cannot be reached.').waitFor();
+    await report('middle');
     await page.context().setOffline(false);
     await page.getByRole('status').filter({ hasText: /^Live/ }).waitFor({ timeout: 60_000 });
+    await page.getByRole('button', { name: 'Middle', exact: true, pressed: true }).waitFor();
+    await page.getByText('As of').waitFor({ state: 'detached' });
+    expect([await isGreen(), await error.count()]).toEqual([true, 0]);
     expect(browser.problems.splice(0).filter((problem) => !/ERR_|WebSocket/.test(problem))).toEqual([]);
   });
 });

@@ -50,6 +50,8 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the people of a devi
     await press(guests, 'Accept');
     await guests.getByRole('row').filter({ hasText: 'shared, viewer' }).waitFor();
     await invitation.waitFor({ state: 'detached' });
+    await people.getByLabel(`Role of ${guest.email}`).waitFor();
+    await people.getByText('Open invitations').waitFor({ state: 'detached' });
     await openDoor(guests);
     await guests.getByText('You are a viewer of this device').waitFor();
     expect(await guests.getByRole('button', { name: 'Up', exact: true }).isDisabled()).toBe(true);
@@ -58,17 +60,14 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the people of a devi
   });
 
   it('get another role, and leave', async () => {
-    await owners.reload();
     const people = part(owners, 'People');
     await people.getByLabel(`Role of ${guest.email}`).selectOption('operator');
     const members = () => dataOf(stage.owner.api.devices[':deviceId'].members.$get({ param: { deviceId }, query: {} }));
     await expect.poll(async () => (await members()).list).toMatchObject([{ email: guest.email, role: 'operator' }]);
-    await guests.reload();
     await part(guests, 'Shared with you').getByText('You are an operator').waitFor();
     await press(guests, 'Leave this device');
     await confirm(guests, 'Leave');
     await guests.getByRole('heading', { name: 'No device yet' }).waitFor();
-    await owners.reload();
     await people.getByText('Shared with nobody.').waitFor();
   });
 
@@ -91,10 +90,10 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the people of a devi
     await guests.reload();
     await press(guests, 'Accept');
     await guests.getByRole('row').filter({ hasText: 'shared, operator' }).waitFor();
-    await owners.reload();
     await press(owners, `Remove ${guest.email}`);
     await confirm(owners, 'Remove');
     await people.getByText('Shared with nobody.').waitFor();
+    await guests.getByRole('heading', { name: 'No device yet' }).waitFor();
     expect((await guest.api.devices[':deviceId'].$get({ param: { deviceId } })).status).toBe(403);
   });
 
@@ -158,6 +157,7 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the people of a devi
 
   it('hand a device over, after an offer that was withdrawn', async () => {
     const ownership = part(owners, 'Ownership');
+    await owners.reload();
     await ownership.getByText('It is yours since').waitFor();
     for (const isWithdrawn of [true, false]) {
       await ownership.getByLabel('Email of the new owner').fill(guest.email);
@@ -174,7 +174,6 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the people of a devi
     await offer.waitFor({ state: 'detached' });
     await openDoor(guests);
     await part(guests, 'Ownership').getByText('It is yours since').waitFor();
-    await owners.reload();
     await owners.getByText('This device belongs to somebody else.').waitFor();
   });
 

@@ -4,6 +4,8 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useId, useRef } from 'preact/hooks';
 import { describeError } from '../errors.ts';
 import { withConfirmation } from '../state/confirmation.ts';
+import { whenLiveAgain } from '../state/live.ts';
+import { texts } from '../texts.ts';
 
 type FieldProps = {
   label: string;
@@ -214,10 +216,16 @@ export function Action({ label, name, onPress, kind, disabled = false }: ActionP
   );
 }
 
+/** That the service cannot be reached is over when the page is live again. */
 export function Problem({ text }: { text: string }) {
+  const isPast = useSignal(false);
+  useEffect(() => {
+    isPast.value = false;
+    return whenLiveAgain(() => (isPast.value = text === texts.errors.no_answer));
+  }, [text]);
   return (
     <p class="problem" role="alert">
-      {text}
+      {isPast.value ? '' : text}
     </p>
   );
 }

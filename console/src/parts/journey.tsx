@@ -1,4 +1,4 @@
-// A command on its way: each step with the milliseconds since it was accepted, and where and why it ended.
+// A command on its way: who gave it, each step with the milliseconds since it was accepted, and where and why it ended.
 import type { Command } from '@latchwork/client';
 import { describeError, explainReason } from '../errors.ts';
 import { texts } from '../texts.ts';
@@ -6,17 +6,14 @@ import { texts } from '../texts.ts';
 const good: readonly Command['state'][] = ['acknowledged', 'confirmed'];
 const bad: readonly Command['state'][] = ['undelivered', 'expired', 'failed', 'cancelled'];
 
-export function Journey({ command, error }: { command: Command | null; error: unknown }) {
+/** @param hasMoved the device reported something else since it confirmed the command */
+export function Journey({ command, hasMoved, error }: { command: Command | null; hasMoved: boolean; error: unknown }) {
   return (
     <div class="journey" aria-live="polite">
       {command !== null && (
         <>
           <Outcome command={command} />
-          <p class="means hint">
-            {command.state === 'acknowledged' && !isUnproven(command)
-              ? texts.command.replyOnly
-              : texts.command.means[command.state]}
-          </p>
+          <p class="means hint">{meaningOf(command, hasMoved)}</p>
           <Steps command={command} />
         </>
       )}
@@ -28,6 +25,21 @@ export function Journey({ command, error }: { command: Command | null; error: un
       )}
     </div>
   );
+}
+
+function meaningOf(command: Command, hasMoved: boolean): string {
+  const { means, movedSince, replyOnly } = texts.command;
+  if (command.state === 'confirmed' && hasMoved) return movedSince;
+  return command.state === 'acknowledged' && !isUnproven(command) ? replyOnly : means[command.state];
+}
+
+/** Empty until it is known who the user of this page is. */
+export function giverOf({ givenBy }: Command, givers: ReadonlyMap<number | null, string>): string {
+  const words = texts.command;
+  if (givenBy === null) return words.byGuest;
+  if (givers.size === 0) return '';
+  const name = givers.get(givenBy.userId) ?? words.somebody;
+  return givenBy.withKey ? words.byKey(name) : words.by(name);
 }
 
 export function Outcome({ command }: { command: Command }) {

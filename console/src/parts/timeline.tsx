@@ -5,7 +5,7 @@ import { explainReason } from '../errors.ts';
 import { ago, clockTime } from '../state/clock.ts';
 import type { DeviceView, EventView, Properties } from '../state/device.ts';
 import { texts } from '../texts.ts';
-import { Outcome } from './journey.tsx';
+import { giverOf, Outcome } from './journey.tsx';
 
 type Rejected = NonNullable<Properties['lastRejected']>;
 type Entry = { key: string; kind: string; timeMs: number; title: ComponentChildren; detail: ComponentChildren };
@@ -60,23 +60,19 @@ function entryOfEvent(event: EventView): Entry {
 }
 
 function entryOfCommand(command: Command, givers: ReadonlyMap<number | null, string>): Entry {
-  const { commandId, params, givenBy, steps } = command;
-  const words = texts.command;
-  const name = givers.get(givenBy?.userId ?? null) ?? words.somebody;
-  const byUser = givenBy?.withKey === true ? words.byKey(name) : words.by(name);
-  const by = givenBy === null ? words.byGuest : byUser;
+  const { commandId, params, steps } = command;
   return {
     key: commandId,
     kind: 'command',
     timeMs: steps.accepted,
     title: (
       <>
-        <strong>{words.title}</strong> <code>{Object.values(params).join(' ')}</code>
+        <strong>{texts.command.title}</strong> <code>{Object.values(params).join(' ')}</code>
       </>
     ),
     detail: (
       <>
-        <Outcome command={command} /> {by}
+        <Outcome command={command} /> {giverOf(command, givers)}
       </>
     ),
   };

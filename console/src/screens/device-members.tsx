@@ -1,6 +1,6 @@
 // With whom a device is shared: members and open invitations, for its owner.
 import { dataOf, type Client, type Data } from '@latchwork/client';
-import { useSignal } from '@preact/signals';
+import { useSignal, useSignalEffect, type Signal } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
 import { Dialog } from '../parts/dialog.tsx';
 import { Action, Field, Form, Problem, Select, useAction } from '../parts/form.tsx';
@@ -16,8 +16,11 @@ type Member = Data<OfDevice['members']['$get']>['list'][number];
 type Invitation = Data<OfDevice['invitations']['$get']>['list'][number];
 type Role = Member['role'];
 const roles = Object.entries(words.roles);
+/** An invitation that was accepted is deleted a moment after its member joined. */
+const refreshAfterMs = 500;
 
-export function DeviceMembers({ deviceId }: { deviceId: string }) {
+/** @param changes grows with each change of the members */
+export function DeviceMembers({ deviceId, changes }: { deviceId: string; changes: Signal<number> }) {
   const api = session().api.devices[':deviceId'];
   const param = { deviceId };
   const members = useMemo(
@@ -37,6 +40,14 @@ export function DeviceMembers({ deviceId }: { deviceId: string }) {
     [],
   );
   const isInviting = useSignal(false);
+  useSignalEffect(() => {
+    if (changes.value === 0) return;
+    const refresh = setTimeout(() => {
+      members.refresh();
+      invitations.refresh();
+    }, refreshAfterMs);
+    return () => clearTimeout(refresh);
+  });
   return (
     <section class="card" aria-label={words.people}>
       <h2>{words.people}</h2>

@@ -1,7 +1,7 @@
 // Who else has to do with a device, by what the user is to it: its owner shares it, passes it on and lets it pair again; a
 // member sees what the role allows and may leave.
 import { dataOf } from '@latchwork/client';
-import { useSignal } from '@preact/signals';
+import { useSignal, type Signal } from '@preact/signals';
 import { Dialog } from '../parts/dialog.tsx';
 import { Action } from '../parts/form.tsx';
 import { goTo } from '../router.ts';
@@ -14,14 +14,14 @@ import { DeviceOwnership } from './device-ownership.tsx';
 
 const words = texts.sharing;
 
-export function DeviceSharing({ device }: { device: Device }) {
+export function DeviceSharing({ device, memberChanges }: { device: Device; memberChanges: Signal<number> }) {
   const { deviceId, role } = device;
   if (role === 'operator' || role === 'viewer') return <Membership deviceId={deviceId} role={role} />;
   // A registered serial number is shared and passed on once it is a device.
   if (role !== 'owner' || device.activatedAt === null) return null;
   return (
     <>
-      <DeviceMembers deviceId={deviceId} />
+      <DeviceMembers deviceId={deviceId} changes={memberChanges} />
       <DeviceGuestLinks device={device} />
       <DeviceOwnership device={device} />
     </>

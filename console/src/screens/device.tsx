@@ -1,17 +1,18 @@
-// One device: control, what it reported beside what was asked for, the command on its way, and what happened to it.
+// One device: control, what it reported beside what anybody asked for last, how far that came, and what happened to it.
+import type { Command } from '@latchwork/client';
 import { useComputed } from '@preact/signals';
 import { useEffect, useMemo } from 'preact/hooks';
 import { describeError } from '../errors.ts';
 import { Control } from '../parts/control.tsx';
 import { Problem } from '../parts/form.tsx';
-import { Journey } from '../parts/journey.tsx';
+import { giverOf, Journey } from '../parts/journey.tsx';
 import { PositionChart } from '../parts/position-chart.tsx';
 import { PositionText, Status } from '../parts/status.tsx';
 import { explainEvent, Timeline } from '../parts/timeline.tsx';
 import { Title } from '../parts/title.tsx';
 import { hrefOf } from '../router.ts';
-import { ago } from '../state/clock.ts';
-import { DeviceView, type Device } from '../state/device.ts';
+import { ago, clockTime } from '../state/clock.ts';
+import { DeviceView, type Device, type Position } from '../state/device.ts';
 import { texts } from '../texts.ts';
 import { SwitchCard } from '../parts/switch-card.tsx';
 import { switchOf } from '../state/switches.ts';
@@ -60,7 +61,7 @@ function Loaded({ view, device }: { view: DeviceView; device: Device }) {
             <PositionChart changes={view.properties.value?.positionChanges ?? []} />
             <Values view={view} />
           </section>
-          <DeviceSharing device={device} />
+          <DeviceSharing device={device} memberChanges={view.memberChanges} />
           {device.role === 'owner' && <DeviceManagement view={view} device={device} />}
         </div>
       </div>
@@ -86,9 +87,16 @@ function Head({ view, device, status }: { view: DeviceView; device: Device; stat
 }
 
 function Pressing({ view, device, status }: { view: DeviceView; device: Device; status: Device['status'] }) {
-  const followed = view.followed.value;
+  const pressed = view.pressed.value;
+  const newest = view.commands.value[0] ?? null;
+  // Until the service has the own command, it shows an older one.
+  const isSending = pressed !== null && pressed.error === null;
+  const params = isSending ? pressed.body : newest?.params;
+  const giver = isSending || newest === null ? '' : giverOf(newest, view.givers.value);
   const reported = view.position.value;
-  const asked = followed !== null && 'position' in followed.body ? (followed.body.position ?? null) : null;
+  const asked = positionOf(params);
+  const askedWords = params === undefined ? words.nothingAsked : Object.values(params).join(' ');
+  const askedText = asked === null ? askedWords : texts.position[asked];
   return (
     <section class="card" aria-label={words.control}>
       <h2>{words.control}</h2>
@@ -101,7 +109,9 @@ function Pressing({ view, device, status }: { view: DeviceView; device: Device; 
         </div>
         <div class={asked !== null && asked !== reported ? 'differs' : undefined}>
           <dt>{words.asked}</dt>
-          <dd>{asked === null ? words.nothingAsked : texts.position[asked]}</dd>
+          <dd>
+            {askedText} <small>{giver}</small>
+          </dd>
         </div>
       </dl>
       <Control
@@ -113,9 +123,27 @@ function Pressing({ view, device, status }: { view: DeviceView; device: Device; 
           view.press(body).catch((error: unknown) => (view.error.value = error));
         }}
       />
-      {followed !== null && <Journey command={followed.command} error={followed.error} />}
+      {(pressed !== null || newest !== null) && (
+        <Journey
+          command={isSending ? null : newest}
+          hasMoved={newest !== null && isOtherwise(newest, view)}
+          error={pressed?.error ?? null}
+        />
+      )}
     </section>
   );
+}
+
+function positionOf(params: object | undefined): Position | null {
+  const position = params !== undefined && 'position' in params ? params.position : null;
+  return position === 'up' || position === 'middle' || position === 'down' ? position : null;
+}
+
+/** What the device reported last is not what the command asked for. */
+function isOtherwise({ params }: Command, { position, properties }: DeviceView): boolean {
+  const angle = properties.value?.list.find(({ name }) => name === 'angle')?.value;
+  const isElsewhere = positionOf(params) !== null && position.value !== positionOf(params);
+  return isElsewhere || ('angle' in params && angle !== undefined && angle !== params['angle']);
 }
 
 function reasonOf(status: Device['status'], role: Device['role']): string {
@@ -132,11 +160,14 @@ function Values({ view }: { view: DeviceView }) {
     <>
       <h3>{words.properties}</h3>
       <dl class="facts">
-        {list.map(({ name, value, time }) => (
+        {list.map(({ name, value, time, savedAt }) => (
           <div key={name}>
             <dt>{name}</dt>
             <dd>
-              {typeof value === 'string' ? value : JSON.stringify(value)} <small>{ago(Date.parse(time))}</small>
+              {typeof value === 'string' ? value : JSON.stringify(value)}{' '}
+              <small>
+                {savedAt === undefined ? ago(Date.parse(time)) : words.savedAt(clockTime(Date.parse(savedAt)))}
+              </small>
             </dd>
           </div>
         ))}

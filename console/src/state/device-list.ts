@@ -1,8 +1,8 @@
 // The list of devices: pages are read by cursor when they are scrolled to, and changes that the relay pushes are put into
 // the rows in place, so that no row moves under the finger.
-import { dataOf, type Client, type Data } from '@latchwork/client';
+import { ApiError, dataOf, recordChangeOf, type Client, type Data } from '@latchwork/client';
 import { signal, type Signal } from '@preact/signals';
-import { followFleet, positionIn, readMessage } from './live.ts';
+import { followFleet, noteRead, positionIn, readMessage, staleSinceMs } from './live.ts';
 import { session } from './session.ts';
 
 type DevicePage = Data<Client['devices']['$get']>;
@@ -31,6 +31,7 @@ export class DeviceList {
   readonly #filter: Filter;
   readonly #rowOf = new Map<string, Signal<Row>>();
   readonly #asked = new Set<string>();
+  #shown: readonly string[] = [];
   #waiting: string[] = [];
   #asking = 0;
   #next: string | null = '';
@@ -43,7 +44,9 @@ export class DeviceList {
     this.#fleet = followFleet({
       onMessage: (message) => this.#take(message),
       // What happened without a connection is not known: what is on the screen is read again.
-      onActive: (isAgain) => isAgain && this.#readAgain(),
+      onActive: (isAgain) => {
+        if (isAgain || staleSinceMs.peek() !== null) this.#readAgain();
+      },
     });
     this.readMore();
   }
@@ -61,9 +64,11 @@ export class DeviceList {
     if (this.#isReading || this.#next === null || this.#hasEnded) return;
     this.#isReading = true;
     this.error.value = null;
+    const startedAtMs = Date.now();
     this.#readPage(this.#next)
       .then((page) => {
         if (this.#hasEnded) return;
+        if (this.#next === '') noteRead(startedAtMs);
         this.#next = this.#after(page);
         this.total.value = page.total;
         this.isCut.value = page.isCut === true;
@@ -76,6 +81,7 @@ export class DeviceList {
 
   /** Asks for the positions of rows that came into view. */
   show(deviceIds: readonly string[]): void {
+    this.#shown = deviceIds;
     this.#waiting = deviceIds.filter((deviceId) => !this.#asked.has(deviceId));
     this.#ask();
   }
@@ -111,7 +117,7 @@ export class DeviceList {
         .catch((error: unknown) => {
           // It is asked again when it comes into view again.
           this.#asked.delete(deviceId);
-          this.error.value = error;
+          this.#fail(deviceId, error);
         })
         .finally(() => {
           this.#asking -= 1;
@@ -142,7 +148,11 @@ export class DeviceList {
 
   #take(message: Parameters<typeof readMessage>[0]): void {
     const read = readMessage(message);
-    if (read === null || read.kind === 'other') return;
+    if (read === null) return;
+    const record = recordChangeOf(message);
+    if (record === 'deleted') this.#remove(read.deviceId);
+    else if (record !== undefined) this.#readRecord(read.deviceId);
+    if (read.kind === 'other') return;
     const nowMs = Date.now();
     if (read.kind === 'status') {
       const { status } = read.payload;
@@ -160,13 +170,53 @@ export class DeviceList {
     if (row !== undefined) row.value = { ...row.value, ...change };
   }
 
-  /** Rows keep their places: what was shown is asked one by one, and a new page one only counts. */
+  /** A device that came to be the user's is a row at the end. */
+  #put(device: Device): void {
+    if (this.#rowOf.has(device.deviceId)) this.#change(device.deviceId, { device });
+    else this.rows.value = [...this.rows.value, this.#add(device)];
+  }
+
+  #readRecord(deviceId: string): void {
+    const isUnfiltered = Object.values(this.#filter).every((value) => value === '');
+    dataOf(session().api.devices[':deviceId'].$get({ param: { deviceId } }))
+      .then((device) => {
+        const isNew = !this.#rowOf.has(deviceId);
+        if (this.#hasEnded || this.total.peek() === null || (isNew && !isUnfiltered)) return;
+        this.#put(device);
+        if (isNew) this.total.value = (this.total.value ?? 0) + 1;
+        this.#askAgain(deviceId);
+      })
+      .catch((error: unknown) => this.#fail(deviceId, error));
+  }
+
+  /** A device that is gone, or that the user may not see any more, leaves the list. */
+  #fail(deviceId: string, error: unknown): void {
+    if (error instanceof ApiError && (error.code === 403 || error.code === 404)) this.#remove(deviceId);
+    else this.error.value = error;
+  }
+
+  #remove(deviceId: string): void {
+    if (!this.#rowOf.delete(deviceId)) return;
+    this.rows.value = this.rows.value.filter((row) => row.peek().device.deviceId !== deviceId);
+    this.total.value = (this.total.value ?? 1) - 1;
+  }
+
+  /** Rows keep their places. Page one counts and brings new rows; those in view are asked one by one, others when they come into view. */
   #readAgain(): void {
-    this.#asked.clear();
+    if (this.#next === '') {
+      this.readMore();
+      return;
+    }
+    const startedAtMs = Date.now();
     this.#readPage('')
       .then(({ total, list }) => {
+        if (this.#hasEnded) return;
+        for (const device of list) this.#put(device);
         this.total.value = total;
-        for (const device of list) this.#change(device.deviceId, { device, status: device.status });
+        this.error.value = null;
+        this.#asked.clear();
+        for (const deviceId of this.#shown) this.#readRecord(deviceId);
+        noteRead(startedAtMs);
       })
       .catch((error: unknown) => (this.error.value = error));
   }

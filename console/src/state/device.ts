@@ -1,17 +1,21 @@
 // One device as its screen shows it: record, live state, commands on their way. Everything shown as reported comes from
 // the device's own messages; what was asked for is kept apart.
 import {
+  ApiError,
   dataOf,
   followDevice,
+  NoAnswerError,
+  RelayError,
   runCommand,
   type Client,
   type Command,
   type ControlBody,
   type Data,
+  type RecordChange,
   type Subscription,
 } from '@latchwork/client';
 import { signal } from '@preact/signals';
-import { currentRelay, positionIn, readMessage } from './live.ts';
+import { currentRelay, noteRead, positionIn, readMessage, whenLiveAgain } from './live.ts';
 import { session } from './session.ts';
 import { texts } from '../texts.ts';
 
@@ -30,9 +34,12 @@ export class DeviceView {
   readonly position = signal<Position | null>(null);
   readonly properties = signal<Properties | null>(null);
   readonly events = signal<readonly EventView[]>([]);
+  /** Of anybody, newest first. */
   readonly commands = signal<readonly Command[]>([]);
-  /** The command that is followed now, or the last one that was. */
-  readonly followed = signal<{ body: ControlBody; command: Command | null; error: unknown } | null>(null);
+  /** The own command that the service does not show yet, or why it was not sent. */
+  readonly pressed = signal<{ body: ControlBody; error: unknown } | null>(null);
+  /** How often the members changed since the screen was opened. */
+  readonly memberChanges = signal(0);
   /** Names of those who gave commands, by user, as far as they are known. */
   readonly givers = signal<ReadonlyMap<number | null, string>>(new Map());
   readonly error = signal<unknown>(null);
@@ -40,28 +47,39 @@ export class DeviceView {
   readonly #asked = new Set<number | null>();
   #hasEnded = false;
   #reading: ReturnType<typeof setTimeout> | undefined;
+  #readAtMs = 0;
+  readonly #endRetry: () => void;
 
   constructor(deviceId: string) {
     this.deviceId = deviceId;
-    this.#begin().catch((error: unknown) => (this.error.value = error));
+    this.#endRetry = whenLiveAgain(() => {
+      if (this.device.peek() === null && this.error.peek() instanceof NoAnswerError) this.#start();
+    });
+    this.#start();
   }
 
   end(): void {
     this.#hasEnded = true;
     clearTimeout(this.#reading);
+    this.#endRetry();
     this.#subscription?.end();
   }
 
-  /** Sends a command and follows it to its end, which `followed` shows. */
+  /** Sends a command and follows it to its end. It is one of `commands` as soon as the service has it. */
   async press(body: ControlBody): Promise<void> {
-    const show = (command: Command | null, error: unknown = null) => (this.followed.value = { body, command, error });
-    show(null);
+    const press = { body, error: null };
+    this.pressed.value = press;
+    const onCommand = (command: Command) => {
+      this.#take([command]);
+      if (this.pressed.peek() === press) this.pressed.value = null;
+    };
     try {
-      show(await runCommand(session().api, this.deviceId, body, { until: 'confirmed', onCommand: show }));
+      await runCommand(session().api, this.deviceId, body, { until: 'confirmed', onCommand });
+      await this.#readLater();
     } catch (error) {
-      show(this.followed.value?.command ?? null, error);
+      await this.#readLater().catch((failure: unknown) => this.#fail(failure));
+      if (this.pressed.peek() === press) this.pressed.value = { body, error };
     }
-    await this.#readLater();
   }
 
   /** @throws ApiError, NoAnswerError */
@@ -89,10 +107,15 @@ export class DeviceView {
     return { deviceId: this.deviceId };
   }
 
+  #start(): void {
+    this.#begin().catch((error: unknown) => this.#fail(error));
+  }
+
   async #begin(): Promise<void> {
     const device = await dataOf(session().api.devices[':deviceId'].$get({ param: this.#param }));
     if (this.#isOver()) return;
     this.device.value = device;
+    this.error.value = null;
     // What is known is shown before the relay is: that waits until nothing can be missed.
     this.#readSoon();
     this.#subscription = followDevice(session().api, currentRelay(), device, {
@@ -110,13 +133,51 @@ export class DeviceView {
         if (read?.kind === 'report') this.position.value = positionIn(read.payload) ?? this.position.value;
         this.#readSoon();
       },
-      onError: (error) => (this.error.value = error),
+      onRecord: (change) => this.#onRecord(change),
+      onError: (error) => this.#fail(error),
     });
+  }
+
+  #onRecord(change: RecordChange): void {
+    if (change === 'deleted') {
+      this.#fail(new ApiError(404, 'device_not_found'));
+      return;
+    }
+    if (change === 'members_changed') this.memberChanges.value += 1;
+    this.#readRecord().catch((error: unknown) => this.#fail(error));
+    this.#readSoon();
+  }
+
+  async #readRecord(): Promise<void> {
+    this.device.value = await dataOf(session().api.devices[':deviceId'].$get({ param: this.#param }));
+  }
+
+  /** Of a device that is gone, or that the user may not see any more, nothing is shown. */
+  #fail(error: unknown): void {
+    // Whether the page is live is said above all screens.
+    if (this.#isOver() || error instanceof RelayError) return;
+    this.error.value = error;
+    if (!(error instanceof ApiError) || (error.code !== 403 && error.code !== 404)) return;
+    this.device.value = null;
+    this.end();
+  }
+
+  /** What is known of a command grows: an answer that was longer under way takes nothing back. */
+  #take(commands: readonly Command[]): void {
+    const before = this.commands.peek();
+    const known = new Map(before.map((command) => [command.commandId, command]));
+    for (const command of commands) {
+      const former = known.get(command.commandId);
+      if (former === undefined || progressOf(command) >= progressOf(former)) known.set(command.commandId, command);
+    }
+    this.commands.value = [...known.values()].sort((one, other) => other.steps.accepted - one.steps.accepted);
+    const hasNewer = this.commands.peek()[0]?.commandId !== before[0]?.commandId;
+    if (hasNewer && this.pressed.peek()?.error !== null) this.pressed.value = null;
   }
 
   #readSoon(): void {
     this.#reading ??= setTimeout(() => {
-      this.#readLater().catch((error: unknown) => (this.error.value = error));
+      this.#readLater().catch((error: unknown) => this.#fail(error));
     }, readAfterMs);
   }
 
@@ -124,21 +185,29 @@ export class DeviceView {
     clearTimeout(this.#reading);
     this.#reading = undefined;
     if (this.#isOver()) return;
+    const startedAtMs = Date.now();
+    const before = { status: this.status.peek(), position: this.position.peek() };
     const { status, events, properties, commands } = session().api.devices[':deviceId'];
     const query = { page: '1', size: '30' };
-    const [present, eventPage, values, commandPage] = await Promise.all([
+    // First: the state that is read then is not older than what it confirms.
+    const commandPage = await dataOf(commands.$get({ param: this.#param, query }));
+    const [present, eventPage, values] = await Promise.all([
       // A device that is back within its grace is not announced again.
       dataOf(status.$get({ param: this.#param })),
       dataOf(events.$get({ param: this.#param, query })),
       dataOf(properties.$get({ param: this.#param })),
-      dataOf(commands.$get({ param: this.#param, query })),
     ]);
-    if (this.#isOver()) return;
-    this.status.value = present.status;
-    this.position.value = present.position;
+    if (this.#isOver() || startedAtMs < this.#readAtMs) return;
+    this.#readAtMs = startedAtMs;
+    // What was pushed meanwhile is newer.
+    if (this.status.peek() === before.status) this.status.value = present.status;
+    if (this.position.peek() === before.position) this.position.value = present.position;
     this.events.value = eventPage.list;
     this.properties.value = values;
-    this.commands.value = commandPage.list;
+    this.#take(commandPage.list);
+    this.error.value = null;
+    if (this.pressed.peek()?.error instanceof NoAnswerError) this.pressed.value = null;
+    noteRead(startedAtMs);
     await this.#readGivers();
   }
 
@@ -157,4 +226,10 @@ export class DeviceView {
     }
     this.givers.value = names;
   }
+}
+
+/** Steps that were taken, and whether it ended without the next one. */
+function progressOf({ steps, state }: Command): number {
+  const isEnded = state === 'undelivered' || state === 'expired' || state === 'cancelled';
+  return Object.values(steps).filter((atMs) => atMs !== null).length + (isEnded ? 0.5 : 0);
 }

@@ -1,18 +1,49 @@
-// The one relay socket of the page: every message about the user's devices, and whether it is connected. Screens add
-// listeners; they open no sockets.
+// The one relay socket of the page: every message about the user's devices, whether it is connected, and since when what is
+// shown may be out of date. Screens add listeners; they open no sockets.
 import type { Listener, RelayState, Relay, RelayMessage, Subscription } from '@latchwork/client';
-import { effect, signal } from '@preact/signals';
+import { effect, signal, untracked } from '@preact/signals';
 import { isSignedIn, openRelay } from './session.ts';
 
 export const liveState = signal<{ state: RelayState; detail: string }>({ state: 'connecting', detail: '' });
 
+/** Changes since then may be missing on the screen; null while each is pushed. */
+export const staleSinceMs = signal<number | null>(null);
+
 let relay: Relay | null = null;
+let openedAtMs = Infinity;
+let readAtMs = Date.now();
 
 effect(() => {
   const wanted = isSignedIn.value;
   relay?.close();
-  relay = wanted ? openRelay({ onState: (state, detail) => (liveState.value = { state, detail }) }) : null;
+  staleSinceMs.value = null;
+  relay = wanted ? openRelay({ onState }) : null;
 });
+
+function onState(state: RelayState, detail: string): void {
+  liveState.value = { state, detail };
+  openedAtMs = state === 'open' ? Date.now() : Infinity;
+  // Not with the first connection: what was just read is shown while it opens.
+  if (state === 'waiting' || state === 'ended') {
+    staleSinceMs.value = staleSinceMs.peek() ?? Math.max(relay?.heardAtMs ?? 0, readAtMs);
+  }
+}
+
+/** All that a live screen shows was read. What changed since `startedAtMs` was pushed, if the page was live by then. */
+export function noteRead(startedAtMs: number): void {
+  readAtMs = startedAtMs;
+  if (staleSinceMs.peek() !== null) staleSinceMs.value = startedAtMs >= openedAtMs ? null : startedAtMs;
+}
+
+/** Runs it whenever the page becomes live from here on. @returns ends that */
+export function whenLiveAgain(run: () => void): () => void {
+  let before = liveState.peek().state;
+  return effect(() => {
+    const { state } = liveState.value;
+    if (state === 'open' && before !== 'open') untracked(run);
+    before = state;
+  });
+}
 
 /** The relay of the signed-in user, for `followDevice`. */
 export function currentRelay(): Relay {

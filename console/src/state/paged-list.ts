@@ -17,6 +17,11 @@ export class PagedList<Item> {
   constructor(read: (query: PageQuery) => Promise<Page<Item>>, keyOf: (item: Item) => string) {
     this.#read = read;
     this.#keyOf = keyOf;
+    this.refresh();
+  }
+
+  /** As much as is shown, without a caller who waits for it. */
+  refresh(): void {
     this.reload().catch((error: unknown) => (this.error.value = error));
   }
 

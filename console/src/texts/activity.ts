@@ -24,6 +24,7 @@ export const activityTexts = {
       failed: 'The device got it and refused.',
       cancelled: 'It was taken back before the device had it.',
     },
+    movedSince: 'A report confirmed it. The device has reported something else since.',
     replyOnly: 'The device says that it has done it. No report tells more of such a command.',
     title: 'Command',
     you: 'you',
