@@ -12,7 +12,6 @@ import { goTo, hrefOf } from '../router.ts';
 import { ago } from '../state/clock.ts';
 import { DeviceList, type Filter, type Row } from '../state/device-list.ts';
 import { isSignedIn, session } from '../state/session.ts';
-import { addSwitch } from '../state/switches.ts';
 import { texts } from '../texts.ts';
 
 const words = texts.devices;
@@ -161,7 +160,11 @@ function MakeSwitch() {
     <Action
       label={words.makeSwitch}
       kind="primary"
-      onPress={async () => goTo({ screen: 'device', deviceId: await addSwitch() })}
+      onPress={async () => {
+        // Loaded with its first use, like the screen of the device.
+        const { addSwitch } = await import('../state/switches.ts');
+        goTo({ screen: 'device', deviceId: await addSwitch() });
+      }}
     />
   );
 }
