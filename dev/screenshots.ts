@@ -142,6 +142,8 @@ async function photograph(
     await opened.evaluate(`location.hash = '#/devices/${hall}'`);
     await opened.getByRole('heading', { name: 'Hall' }).waitFor();
   }
+  // Once the position is known, a button that is not pressed is another position.
+  await others.locator('.control button[aria-pressed=true]').waitFor();
   await others.locator('.control button[aria-pressed=false]').first().click();
   await page.locator('.timeline .command').getByText(`by ${otherAccount.email}`).first().waitFor();
   await take('device-command-of-another');
