@@ -1,6 +1,6 @@
 // Reads the environment into a typed configuration, once, at start, and reports all problems together with what to do.
 // Nothing else reads process.env. Secrets are never printed.
-import { randomBytes, X509Certificate } from 'node:crypto';
+import { createHash, randomBytes, X509Certificate } from 'node:crypto';
 import { accessSync, constants, existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createSecureContext } from 'node:tls';
@@ -101,6 +101,8 @@ function toConfig(env: z.infer<typeof environmentSchema>, clientId: string, tls:
     bridgeSecret: env.BRIDGE_SECRET,
     bridgeId: env.BRIDGE_ID,
     mqtt: { url, clientId, username, password, tls, protocol, maxPacketBytes },
+    /** Names the session at the broker to the Worker. The client id itself is a secret. */
+    sessionDigest: createHash('sha256').update(clientId).digest('hex').slice(0, 32),
     spool: { dir: env.SPOOL_DIR, maxBytes: env.SPOOL_MAX_BYTES },
     rates: { messagesPerSecond: env.DEVICE_MESSAGES_PER_SECOND, burst: env.DEVICE_MESSAGES_PER_SECOND * burstSeconds },
     deadLetters: { dir: env.SPOOL_DIR, maxBytes: deadLettersMaxBytes },
@@ -118,9 +120,14 @@ function splitCertificates(authorities: Buffer): string[] {
     .filter((block) => /^-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----/.test(block));
 }
 
+/** A full or read-only disk is the spool's to report: it may pass. */
 function makeWritableDir(dir: string): void {
-  mkdirSync(dir, { recursive: true, mode: 0o700 });
-  accessSync(dir, constants.R_OK | constants.W_OK | constants.X_OK);
+  try {
+    mkdirSync(dir, { recursive: true, mode: 0o700 });
+    accessSync(dir, constants.R_OK | constants.W_OK | constants.X_OK);
+  } catch (error) {
+    if (!['EROFS', 'ENOSPC'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
+  }
 }
 
 /**

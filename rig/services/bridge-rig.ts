@@ -51,4 +51,8 @@ export class BridgeRig<B extends Broker> {
     await this.worker.stop();
     await this.broker.stop();
   }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
 }

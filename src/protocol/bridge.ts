@@ -100,6 +100,8 @@ const stallReasonSchema = z.enum([
   'secret_refused',
   'devices_not_served',
   'spool_unreadable',
+  /** The disk is full or read-only, or the spool cannot be opened: the bridge takes no message from the broker. */
+  'spool_full',
   'dead_letters_unwritable',
 ]);
 export type StallReason = z.infer<typeof stallReasonSchema>;

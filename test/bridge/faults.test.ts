@@ -4,6 +4,7 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { readFileSync, renameSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
+import type { BridgeFrame } from '../../src/protocol/bridge.ts';
 import { commandTopic, type Device } from '../../rig/clients/mqtt-client.ts';
 import { readDeadLetters, type BridgeProcess } from '../../rig/services/processes.ts';
 import { BridgeRig } from '../../rig/services/bridge-rig.ts';
@@ -20,7 +21,7 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
 
   async function open(environment: Record<string, string> = {}): Promise<void> {
     rig = await BridgeRig.start(await Mosquitto.start(), environment);
-    bridge = rig.startBridge();
+    bridge = rig.startBridge(rig.health);
     await rig.worker.untilActive();
     device = await rig.connectDevice('d1');
   }
@@ -120,7 +121,7 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
   });
 
   test.runIf(hasPrlimit)(
-    'a disk that refuses is an alarm, nothing is acknowledged, and it goes on by itself',
+    'a disk that refuses is an alarm, everywhere by the same word, nothing is acknowledged, and it goes on by itself',
     async () => {
       await open();
       const sent = await device.reportMany(0, 50);
@@ -129,9 +130,17 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
       const reported = device.reportMany(50, 500);
       await bridge.untilLogged('the disk refuses the spool: messages wait unacknowledged');
       expect(rig.worker.effects).toEqual(sent);
+      const { status, text } = await bridge.ask('/readyz');
+      expect([status, JSON.parse(text)]).toMatchObject([503, { ready: false, uplinkReason: 'spool_full' }]);
+      expect(await bridge.metric('bridge_spool_full')).toBe(1);
+      const isTold = (reason?: string) => (frame: BridgeFrame) =>
+        frame.type === 'uplink' && frame.stall?.reason === reason;
+      await rig.worker.changes.until('the Worker told', () => rig.worker.frames.some(isTold('spool_full')));
       limitFileBytes('unlimited');
       await rig.worker.untilEffects(...(await reported));
       expect(countDoubled()).toBe(0);
+      await rig.worker.changes.until('the Worker told of the end', () => isTold()(rig.worker.frames.at(-1)!));
+      expect(await bridge.metric('bridge_spool_full')).toBe(0);
     },
   );
 

@@ -1,6 +1,6 @@
 // A bridge: joins its parts, from the session with the broker to its link with the Worker. Holds what each part is told when
 // broker, Worker or role change, the order in which they stop, and what health and metrics show. It must hold no other rules.
-import { createHash, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { statfsSync } from 'node:fs';
 import type { Server } from 'node:http';
@@ -20,6 +20,7 @@ import { Spool } from '../spool/spool.ts';
 import { UplinkClient } from '../uplink/client.ts';
 import { DeadLetters } from '../uplink/dead-letters.ts';
 import { Uplink } from '../uplink/uplink.ts';
+import { untilOpened } from './unopened.ts';
 import { WorkerLink, type BrokerState, type Role } from './worker-link.ts';
 
 const lockWaitMs = 15_000;
@@ -38,7 +39,6 @@ export class Bridge {
   readonly #loginCheck: LoginCheck;
   readonly #link: WorkerLink;
   readonly #downlink: Downlink;
-  /** Names the session at the broker to the Worker. The client id itself is a secret. */
   readonly #sessionDigest: string;
   #session: { connectionId: string; isPresent: boolean; readUntilMs: number } | null = null;
   /** Null until the Worker assigns a role. */
@@ -48,9 +48,10 @@ export class Bridge {
   /** The Worker does not let this bridge in, and never did. */
   onRefused: (remedy: string) => void = () => undefined;
 
-  /** @throws Error if the spool cannot be opened or the health port is taken */
+  /** Waits while the disk refuses the spool. @throws Error if it is damaged or another bridge's, or the health port is taken */
   static async start(config: BridgeConfig, log: Log): Promise<Bridge> {
-    const { spool, deliveries } = await Spool.open({ ...config.spool, bridgeId: config.bridgeId, log, lockWaitMs });
+    const open = () => Spool.open({ ...config.spool, bridgeId: config.bridgeId, log, lockWaitMs });
+    const { spool, deliveries } = await open().catch((error: unknown) => untilOpened(config, log, error, open));
     const bridge = new Bridge(config, log, spool, new Deliveries(deliveries));
     if (config.health !== undefined) {
       const { host, port } = config.health;
@@ -65,7 +66,7 @@ export class Bridge {
   private constructor(config: BridgeConfig, log: Log, spool: Spool, deliveries: Deliveries) {
     this.#log = log;
     this.#spool = spool;
-    this.#sessionDigest = createHash('sha256').update(config.mqtt.clientId).digest('hex').slice(0, 32);
+    this.#sessionDigest = config.sessionDigest;
     const metrics = this.#metrics;
     const { workerUrl, bridgeSecret: secret, bridgeId } = config;
     const floodGate = new FloodGate(config.rates, metrics);

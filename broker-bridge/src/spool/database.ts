@@ -245,6 +245,12 @@ function itemOf(row: MessageRow): SpoolItem {
   return { ...row, retain: retain === 1, dup: dup === 1, soleReader: soleReader === 1 };
 }
 
+/** The disk refuses, and may stop doing so: nothing is damaged, and no other process has the folder. */
+export function isByDisk(error: unknown): boolean {
+  const code = readErrorCode(error instanceof Error ? (error.cause ?? error) : error);
+  return code !== undefined && !sqliteDamaged.includes(code);
+}
+
 class DamageError extends Error {}
 
 function createTables(database: DatabaseSync): void {

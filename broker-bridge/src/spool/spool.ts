@@ -31,11 +31,13 @@ export class Spool {
   /** Messages on the disk that the Worker has not answered for, and their bytes. */
   depth: number;
   bytes: number;
-  isFull = false;
+  /** Since when the disk refuses what is to be written; null while it does not. */
+  refusedSinceMs: number | null = null;
   isUnreadable = false;
   readonly #options: SpoolOptions;
   readonly #thread: SpoolThread;
   #nextSeq: number;
+  #lacksRoom = false;
   #pending: Pending[] = [];
   #pendingBytes = 0;
   #waitingForMemory: (() => void)[] = [];
@@ -75,6 +77,10 @@ export class Spool {
   /** Messages from the broker that are not on the disk yet, and so not acknowledged. */
   get pendingCount(): number {
     return this.#pending.length;
+  }
+
+  get isFull(): boolean {
+    return this.#lacksRoom || this.refusedSinceMs !== null;
   }
 
   /**
@@ -170,7 +176,9 @@ export class Spool {
       try {
         const added = group.length === 0 ? null : groupOf(group, session, session !== this.#spooledSession);
         await this.#thread.call('commit', [added, Float64Array.from(doneSeqs)]);
+        this.refusedSinceMs = null;
       } catch (error) {
+        this.refusedSinceMs ??= Date.now();
         this.#options.log.error('the disk refuses the spool: messages wait unacknowledged', {
           alarm: true,
           cause: describeError(error),
@@ -206,16 +214,16 @@ export class Spool {
       bytes += size;
       count += 1;
     }
-    this.#noteFull(count === 0 && this.#pending.length > 0);
+    this.#noteRoom(count === 0 && this.#pending.length > 0);
     return this.#pending.slice(0, count);
   }
 
-  #noteFull(isFull: boolean): void {
-    if (isFull === this.isFull) return;
-    this.isFull = isFull;
+  #noteRoom(lacksRoom: boolean): void {
+    if (lacksRoom === this.#lacksRoom) return;
+    this.#lacksRoom = lacksRoom;
     const fields = { bytes: this.bytes, depth: this.depth };
     const { log } = this.#options;
-    if (!isFull) log.info('the spool has room again', fields);
+    if (!lacksRoom) log.info('the spool has room again', fields);
     else log.error('the spool is full: messages wait unacknowledged at the broker', { alarm: true, ...fields });
   }
 

@@ -10,7 +10,10 @@ export type SpoolArguments = { [M in SpoolMethod]: Parameters<SpoolDatabase[M]> 
 export type SpoolRequest<M extends SpoolMethod> = { method: M; args: SpoolArguments[M] };
 
 /** `value` is what the method returned; the first answer is the opened spool. */
-export type SpoolAnswer = { value: unknown } | { failure: string };
+export type SpoolAnswer = { value: unknown } | { failure: string; isByDisk?: boolean };
+
+/** The spool cannot be opened now; it may be later. */
+export class DiskRefusal extends Error {}
 
 export class SpoolThread {
   /** An error that the thread does not catch has no listener here: it ends the process. */
@@ -42,7 +45,7 @@ export class SpoolThread {
 
   async #next(): Promise<unknown> {
     const answer = await new Promise<SpoolAnswer>((resolve) => this.#waiting.push(resolve));
-    if ('failure' in answer) throw new Error(answer.failure);
+    if ('failure' in answer) throw new (answer.isByDisk === true ? DiskRefusal : Error)(answer.failure);
     return answer.value;
   }
 }

@@ -3,7 +3,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { parentPort, workerData } from 'node:worker_threads';
 import { describeError } from '../../../node-service/log.ts';
-import { SpoolDatabase } from './database.ts';
+import { isByDisk, SpoolDatabase } from './database.ts';
 import type { SpoolAnswer, SpoolArguments, SpoolMethod, SpoolRequest, SpoolThreadOptions } from './thread.ts';
 
 const lockRetryMs = 100;
@@ -43,5 +43,5 @@ try {
   });
   port.postMessage({ value: state } satisfies SpoolAnswer);
 } catch (error) {
-  port.postMessage({ failure: describeError(error) } satisfies SpoolAnswer);
+  port.postMessage({ failure: describeError(error), isByDisk: isByDisk(error) } satisfies SpoolAnswer);
 }

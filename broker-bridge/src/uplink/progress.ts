@@ -42,9 +42,10 @@ export class UplinkProgress {
     return Math.max(0, Date.now() - this.#options.oldestReceivedAtMs());
   }
 
-  /** Null while the uplink moves, or has not stood for long. */
+  /** Null while the uplink moves, or has not stood for long. A disk that refuses counts at once: no message comes in. */
   get stall(): UplinkStall | null {
     const { spool, oldestReceivedAtMs, stalledAfterMs } = this.#options;
+    if (spool.refusedSinceMs !== null) return { reason: 'spool_full', sinceMs: spool.refusedSinceMs };
     if (spool.depth === 0) return null;
     const oldestAtMs = oldestReceivedAtMs();
     const sinceMs = Math.max(this.#lastDoneAtMs, oldestAtMs === Infinity ? 0 : oldestAtMs);
