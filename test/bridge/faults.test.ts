@@ -8,6 +8,8 @@ import type { BridgeFrame } from '../../src/protocol/bridge.ts';
 import { commandTopic, type Device } from '../../rig/clients/mqtt-client.ts';
 import { readDeadLetters, type BridgeProcess } from '../../rig/services/processes.ts';
 import { BridgeRig } from '../../rig/services/bridge-rig.ts';
+import { readExample } from '../../rig/brokers/broker-examples.ts';
+import { eventually } from '../../rig/changes.ts';
 import { Mosquitto, mosquittoMissing } from '../../rig/brokers/mosquitto.ts';
 
 const hasPrlimit = spawnSync('prlimit', ['--version']).status === 0;
@@ -148,6 +150,22 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
   function limitFileBytes(limit: string): void {
     execFileSync('prlimit', ['--pid', String(bridge.child.pid), `--fsize=${limit}:unlimited`]);
   }
+
+  test('mosquitto keeps through kill -9 what it acknowledged for an absent bridge, with the lines of its example', async () => {
+    const lines = readExample('mosquitto/mosquitto.conf').match(/^autosave_.*$/gm) ?? [];
+    rig = await BridgeRig.start(await Mosquitto.start(lines.join('\n')));
+    bridge = rig.startBridge();
+    await rig.worker.untilActive();
+    await bridge.kill('SIGTERM');
+    device = await rig.connectDevice('d1');
+    const sent = await device.reportMany(0, 500);
+    // Its last acknowledgement leaves it some milliseconds before the message is saved.
+    await eventually('saved', () => readFileSync(join(rig.broker.dir, 'mosquitto.db')).includes('m499'));
+    await rig.broker.stop('SIGKILL');
+    await rig.broker.startAgain();
+    bridge = rig.startBridge();
+    await rig.worker.untilEffects(...sent);
+  });
 
   test('a device cannot send what the Worker cannot take so that it blocks the others', async () => {
     await open();

@@ -121,6 +121,13 @@ it.each([
   expect(lines.filter((line) => line.includes('1883'))).toEqual([plain]);
 });
 
+it.each(['mosquitto/mosquitto.conf', 'mosquitto-go-auth/mosquitto.conf'])(
+  '%s: save before a crash can lose it',
+  (file) => {
+    expect(settingsOf(file)).toMatch(/^autosave_on_changes true\nautosave_interval 1$/m);
+  },
+);
+
 it('give no password to a program as an argument', () => {
   for (const script of ['before-first-start.sh', 'bridge-account.sh']) {
     for (const line of settingsOf(`mosquitto/${script}`)
