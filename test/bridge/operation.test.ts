@@ -1,5 +1,6 @@
 // What an operator sees: the configuration, health and metrics, an uplink that stands still, signals, and one folder for one
 // bridge.
+import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, rmdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -196,6 +197,13 @@ describe('a bridge that has not started yet', () => {
     await bridge.untilReady();
     expect(await bridge.metric('bridge_spool_full')).toBe(0);
     expect((await bridge.ask('/readyz')).status).toBe(200);
+  });
+
+  test('says on an older Node which one it needs', () => {
+    const older = "Object.create(process, { versions: { value: { node: '20.20.2' } } })";
+    const script = `globalThis.process = ${older}; await import('./broker-bridge/start.js'); process.exit()`;
+    const { status, stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', script], { encoding: 'utf8' });
+    expect([status, stderr]).toEqual([2, 'the bridge needs Node 24 or newer, and this is Node 20.20.2\n']);
   });
 });
 

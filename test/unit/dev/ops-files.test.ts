@@ -56,6 +56,15 @@ test('the panels of the board ask for metrics that are exported, each in a place
   expect(new Set(places).size).toBe(places.length);
 });
 
+test.each([
+  ['bridge-1', 'broker-bridge', 'latchwork-bridge.service'],
+  ['gateway-1', 'mqtt-gateway', 'latchwork-mqtt-gateway.service'],
+])('Prometheus asks %s where unit and container serve its metrics', (target, folder, unit) => {
+  const port = new RegExp(`'${target}:(\\d+)'`).exec(read('docs/operations.md'))?.[1];
+  expect(read(`${folder}/${unit}`)).toContain(`HEALTH_HOST=0.0.0.0 HEALTH_PORT=${port}\n`);
+  expect(read(`${folder}/Dockerfile`)).toContain(`HEALTH_PORT=${port}\n`);
+});
+
 test('no action and no container image may be exchanged under its tag', () => {
   const files = [
     '.github/workflows/ci.yml',
