@@ -1,7 +1,7 @@
 // Opens D1 for one request: `first-primary` for reads that decide (login, key check, activation), `first-unconstrained` for
 // lists, which may read from a replica that lags. Also parts of `insert ... select`, which counts and inserts in one statement:
 // simultaneous requests cannot exceed a limit together. Columns come by their names in the schema.
-import { type SQLWrapper, getTableColumns, is, SQL, sql } from 'drizzle-orm';
+import { type SQLWrapper, DrizzleQueryError, getTableColumns, is, SQL, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import { SQLiteAsyncDialect, type SQLiteTable } from 'drizzle-orm/sqlite-core';
 
@@ -12,6 +12,15 @@ export function openDatabase(binding: D1Database, consistency: 'first-primary' |
   const session = binding.withSession(consistency) as unknown as D1Database;
   // Without the tables: Drizzle would read their relations, which no query here uses, once more for every request.
   return drizzle(session);
+}
+
+/** SQLite has looked at the statement and refused it: another attempt would end in the same way. */
+const refusedStatement = /SQLITE_(?:ERROR|CONSTRAINT|MISMATCH|RANGE|TOOBIG|AUTH)\b|D1_TYPE_ERROR/;
+
+/** D1 is locked, overloaded or away: a later attempt may succeed. */
+export function isDatabaseAway(error: unknown): boolean {
+  if (error instanceof DrizzleQueryError) return !refusedStatement.test(String(error.cause));
+  return error instanceof Error && error.message.startsWith('D1_') && !refusedStatement.test(error.message);
 }
 
 const dialect = new SQLiteAsyncDialect();

@@ -94,6 +94,7 @@ export type Refusal =
   | { kind: 'invalid_control_params'; member: string; problem: string }
   | { kind: 'not_published'; because: PublishFailure }
   | { kind: 'internal_error' }
+  | { kind: 'database_unavailable' }
   | { kind: 'object_failed'; object: ObjectName; id: string; operation: string; failure: ObjectFailure };
 
 export type Outcome<T> = { ok: true; value: T } | { ok: false; refusal: Refusal };
@@ -197,6 +198,7 @@ const wireErrors = {
   not_published: { message: 'broker_unavailable' },
   object_failed: { message: 'internal_error' },
   internal_error: { message: 'internal_error' },
+  database_unavailable: { message: 'unavailable', retryAfterSeconds: 5 },
 } satisfies { [Kind in Refusal['kind']]?: WireError };
 
 /** The word for a refused login in the events of a device; undefined for refusals that are not about its login. */

@@ -4,9 +4,11 @@ import { z } from '@hono/zod-openapi';
 import type { Context, ErrorHandler, NotFoundHandler, TypedResponse } from 'hono';
 import { HTTPException } from 'hono/http-exception';
 import type { JSONParsed } from 'hono/utils/types';
+import { isDatabaseAway } from '../db/client.ts';
 import { RefusedError, wireErrorOf, type Refusal } from '../domain/refusal.ts';
 import { describeError, log } from '../log.ts';
 import { statusByError, type ErrorMessage } from '../protocol/error-status.ts';
+import { findMissingMigration } from '../services/operations/health.ts';
 import type { AppEnv } from './router.ts';
 import { noteRefusal } from './request-log.ts';
 
@@ -48,24 +50,32 @@ export function answerRefusal(c: Context<AppEnv>, refusal: Refusal) {
   return c.json({ code: status, message: text, data: null }, status);
 }
 
-export const onError: ErrorHandler<AppEnv> = (error, c) => {
+export const onError: ErrorHandler<AppEnv> = async (error, c) => {
   if (error instanceof RefusedError) return answerRefusal(c, error.refusal);
   // Hono throws these for a body that it cannot read.
   if (error instanceof HTTPException && error.status < 500) {
     return answerRefusal(c, { kind: 'invalid_input', path: 'body', problem: 'malformed JSON' });
   }
-  log('error', 'uncaught', { requestId: c.var.requestId, ...describeError(error) });
-  return answerRefusal(c, { kind: 'internal_error' });
+  return answerRefusal(c, await logUncaught(c, error));
 };
+
+/** What an error is to the caller, who learns no cause. Of a database without a table or column, the log names the migration. */
+export async function logUncaught(c: Context<AppEnv>, error: unknown): Promise<Refusal> {
+  const described = describeError(error);
+  const lacksMigration = /no such (?:table|column)/.test(String(described['error']));
+  const missingMigration = lacksMigration ? await findMissingMigration(c.var.context).catch(String) : undefined;
+  log('error', 'uncaught', { requestId: c.var.requestId, missingMigration, ...described });
+  return { kind: isDatabaseAway(error) ? 'database_unavailable' : 'internal_error' };
+}
 
 /** Unknown routes and wrong methods. */
 export const onNotFound: NotFoundHandler<AppEnv> = (c) => answerRefusal(c, { kind: 'not_found', what: 'route' });
 
-/** The errors of a route by their status; `internal_error` is always one. */
+/** The errors of a route by their status; `internal_error` and `unavailable` are always among them. */
 export function errorAnswers(...messages: ErrorMessage[]) {
   // Whoever may be refused for a key may be refused for too many wrong ones.
   const withLimit: ErrorMessage[] = messages.includes('unauthorized') ? [...messages, 'too_many_requests'] : messages;
-  const all = [...new Set<ErrorMessage>([...withLimit, 'internal_error'])];
+  const all = [...new Set<ErrorMessage>([...withLimit, 'internal_error', 'unavailable'])];
   const answers = all.map((message) => {
     const status = statusByError[message];
     return [
@@ -114,7 +124,7 @@ function errorAnswer(status: ErrorStatus, messages: ErrorMessage[]) {
   return {
     description: messages.join(', '),
     content: { 'application/json': { schema, examples } },
-    ...(status === 429 && { headers: retryAfterHeader }),
+    ...((status === 429 || status === 503) && { headers: retryAfterHeader }),
   };
 }
 

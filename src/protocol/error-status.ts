@@ -37,5 +37,6 @@ export const statusByError = {
   too_many_requests: 429,
   internal_error: 500,
   broker_unavailable: 500,
+  unavailable: 503,
 } as const;
 export type ErrorMessage = keyof typeof statusByError;

@@ -31,6 +31,7 @@ export const errorsTexts = {
       forbidden: 'You may not do this.',
       confirmation_required: 'Enter your password first, or sign in again.',
       broker_unavailable: 'The command did not get through: no device is listening, or no broker is connected.',
+      unavailable: 'The service is busy or under repair. Try again in a few seconds.',
       internal_error: 'The service failed. Nothing is known about the outcome.',
       unauthorized: 'Your session has ended.',
       too_many_devices: 'The product has as many devices as it may have. Delete one first.',

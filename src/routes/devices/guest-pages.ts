@@ -3,8 +3,8 @@
 import { createMiddleware } from 'hono/factory';
 import type { Context } from 'hono';
 import { createId } from '../../crypto/secrets.ts';
-import { RefusedError, wireErrorOf, type Refusal } from '../../domain/refusal.ts';
-import { describeError, log } from '../../log.ts';
+import { RefusedError, wireErrorOf } from '../../domain/refusal.ts';
+import { logUncaught } from '../../http/envelope.ts';
 import { type AppEnv, readText, createRouter } from '../../http/router.ts';
 import { readClientAddress } from '../../http/client-address.ts';
 import { statusByError } from '../../protocol/error-status.ts';
@@ -41,11 +41,8 @@ guestPageRoutes.post('/:token', async (c) => {
   return c.html(renderUse(receipt, requestId), receipt.state === 'undelivered' ? 503 : 200);
 });
 
-guestPageRoutes.onError((error, c) => {
-  if (!(error instanceof RefusedError)) {
-    log('error', 'uncaught', { requestId: c.var.requestId, ...describeError(error) });
-  }
-  const refusal: Refusal = error instanceof RefusedError ? error.refusal : { kind: 'internal_error' };
+guestPageRoutes.onError(async (error, c) => {
+  const refusal = error instanceof RefusedError ? error.refusal : await logUncaught(c, error);
   const { message, retryAfterSeconds } = wireErrorOf(refusal);
   if (retryAfterSeconds !== undefined) c.header('Retry-After', String(retryAfterSeconds));
   noteRefusal(c, refusal);

@@ -48,9 +48,11 @@ async function renew(context: ServiceContext, health: Health): Promise<void> {
 }
 
 async function checkDatabase(context: ServiceContext): Promise<string[]> {
-  const migrations = await check('database', () => findMissingMigrations(context));
-  if (migrations === undefined) return ['database'];
-  return migrations.length > 0 ? [`database (migration ${migrations.join(', ')} is not applied)`] : [];
+  const migration = await check('database', async () => (await findMissingMigration(context)) ?? '');
+  if (migration === undefined) return ['database'];
+  if (migration === '') return [];
+  log('error', 'a migration is not applied', { migration });
+  return [`database (migration ${migration} is not applied)`];
 }
 
 async function checkBrokerSide({ env }: ServiceContext): Promise<string[]> {
@@ -63,9 +65,8 @@ async function checkBrokerSide({ env }: ServiceContext): Promise<string[]> {
   return missing;
 }
 
-/** Newer ones than this Worker knows harm nothing: it may be the version before, rolled back to. */
-async function findMissingMigrations(context: ServiceContext): Promise<string[]> {
-  const tags = journal.entries.map(({ tag }) => tag);
+/** The first one. Newer ones than this Worker knows harm nothing: it may be the version before, rolled back to. */
+export async function findMissingMigration(context: ServiceContext): Promise<string | undefined> {
   const applied = await context
     .primary()
     .all<{ name: string }>(sql`select name from d1_migrations`)
@@ -74,7 +75,7 @@ async function findMissingMigrations(context: ServiceContext): Promise<string[]>
       throw error;
     });
   const names = new Set(applied.map(({ name }) => name.replace(/\.sql$/, '')));
-  return tags.filter((name) => !names.has(name));
+  return journal.entries.find(({ tag }) => !names.has(tag))?.tag;
 }
 
 async function check<T>(part: PartName, ask: () => PromiseLike<T>): Promise<T | undefined> {

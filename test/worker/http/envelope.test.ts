@@ -2,6 +2,7 @@
 import { env } from 'cloudflare:workers';
 import { createExecutionContext } from 'cloudflare:test';
 import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
+import journal from '../../../migrations/meta/_journal.json';
 import { createApp } from '../../../src/app.ts';
 import { readConfig } from '../../../src/config.ts';
 import { uplinkPath } from '../../../src/protocol/bridge.ts';
@@ -233,26 +234,34 @@ describe('a request', () => {
     expect(lines).toEqual([expect.objectContaining({ refusal: { kind: 'credential_refused', credential, problem } })]);
   });
 
-  it('that fails inside is answered with a fixed text, and its cause is in the log without bound values', async () => {
-    const body = { email: 'secret@example.test', password: 'secret password' };
-    const broken = {
-      withSession: () => ({ prepare: () => failing, batch: () => Promise.reject(new Error('D1 down')) }),
-    };
-    const failing = {
-      bind: () => failing,
-      all: () => Promise.reject(new Error('D1 down')),
-      raw: () => Promise.reject(new Error('D1 down')),
-    };
-    const { lines, text } = await capture(async () => {
-      const response = await sendWith({ DB: broken }, 'POST', '/users/login', { body });
-      expect(response.status).toBe(500);
-      expect(await response.json()).toEqual({ code: 500, message: 'internal_error', data: null });
-    });
-    expect(lines.map(({ event }) => event)).toEqual(['uncaught', 'request']);
-    expect(lines[0]).toMatchObject({ level: 'error', error: 'D1 down', requestId: lines[1]!['requestId'] });
-    expect(lines[0]!['query']).toContain('select');
-    expect(text).not.toContain('secret');
-  });
+  it.each([
+    ['D1_ERROR: no such table: users: SQLITE_ERROR', 500, 'internal_error', null],
+    ['D1_ERROR: database is locked: SQLITE_BUSY', 503, 'unavailable', '5'],
+    ['Network connection lost.', 503, 'unavailable', '5'],
+  ])(
+    'that fails inside with "%s" is answered %d, and its cause is in the log alone',
+    async (cause, status, message, retryAfter) => {
+      const body = { email: 'secret@example.test', password: 'secret password' };
+      const broken = {
+        withSession: () => ({ prepare: () => failing, batch: () => Promise.reject(new Error(cause)) }),
+      };
+      const failing = {
+        bind: () => failing,
+        all: () => Promise.reject(new Error(cause)),
+        raw: () => Promise.reject(new Error(cause)),
+      };
+      const { lines, text } = await capture(async () => {
+        const response = await sendWith({ DB: broken }, 'POST', '/users/login', { body });
+        expect([response.status, response.headers.get('Retry-After')]).toEqual([status, retryAfter]);
+        expect(await response.json()).toEqual({ code: status, message, data: null });
+      });
+      expect(lines.map(({ event }) => event)).toEqual(['uncaught', 'request']);
+      expect(lines[0]).toMatchObject({ level: 'error', error: cause, requestId: lines[1]!['requestId'] });
+      expect(lines[0]!['missingMigration']).toBe(status === 500 ? journal.entries[0]!.tag : undefined);
+      expect(lines[0]!['query']).toContain('select');
+      expect(text).not.toContain('secret');
+    },
+  );
 
   it.each(['/', '/docs', '/health', '/api/v1/products', '/hooks/emqx/connect', '/mqtt', '/g/x', '/nothing'])(
     'to %s is answered 503 without settings: the log names them, the answer only what to run',

@@ -1,6 +1,6 @@
 // The health address: what a deployment check sees when all is well, and when a part is missing.
 import { env } from 'cloudflare:workers';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { bridgeSecret } from '../rig/clients/link.ts';
 import { sendWith } from '../rig/limited.ts';
 import type { LinkHealth } from '../../../src/objects/broker-link/broker-link.ts';
@@ -50,6 +50,7 @@ describe('GET /health', () => {
     ['bridge, broker', { bridgeConnected: false, brokerConnected: false, stall: null }],
     ['broker', { bridgeConnected: true, brokerConnected: false, stall: null }],
     ['uplink (secret_refused for 75 s)', { ...connected, stall: { reason: 'secret_refused', seconds: 75 } }],
+    ['uplink (spool_full for 3 s)', { ...connected, stall: { reason: 'spool_full', seconds: 3 } }],
   ] as const)('answers 503 and names what is missing: %s', async (parts, link) => {
     const response = await check(() => Promise.resolve(link));
     expect(response.status).toBe(503);
@@ -81,15 +82,17 @@ describe('GET /health', () => {
     expect(await response.json()).toEqual(unavailable('bridge, broker'));
   });
 
-  it('names migrations that are not applied, and minds none that it does not know', async () => {
+  it('names the first migration that is not applied, as the log does, and minds none that it does not know', async () => {
+    const lines: string[] = [];
+    vi.spyOn(console, 'error').mockImplementation((line: string) => void lines.push(line));
     const { results } = await env.DB.prepare('select name from d1_migrations order by id').all<{ name: string }>();
-    const last = results.at(-1)!.name;
-    await env.DB.prepare('update d1_migrations set name = ? where name = ?')
-      .bind('9999_of_a_newer_version.sql', last)
-      .run();
-    const missing = `database (migration ${last.replace('.sql', '')} is not applied)`;
+    const [first] = results.map(({ name }) => name.replace('.sql', ''));
+    await env.DB.prepare("update d1_migrations set name = 'newer-' || name").run();
+    const missing = `database (migration ${first} is not applied)`;
     expect(await (await check(() => Promise.resolve(connected))).json()).toEqual(unavailable(missing));
-    await env.DB.prepare('insert into d1_migrations (name) values (?)').bind(last).run();
+    expect(lines.map((line) => JSON.parse(line) as object)).toMatchObject([{ migration: first }]);
+    vi.restoreAllMocks();
+    await env.DB.prepare('insert into d1_migrations (name) select substr(name, 7) from d1_migrations').run();
     expect((await check(() => Promise.resolve(connected))).status).toBe(200);
   });
 
