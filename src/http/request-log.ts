@@ -19,6 +19,7 @@ export const logRequest = createMiddleware<AppEnv>(async (c, next) => {
   await next();
   // The bridge counts its batches itself; a line for each would be most of the log.
   if (path === uplinkPath && c.res.ok) return;
+  const { caller } = c.var as Partial<AppEnv['Variables']>;
   log('info', 'request', () => ({
     requestId,
     method,
@@ -26,7 +27,8 @@ export const logRequest = createMiddleware<AppEnv>(async (c, next) => {
     route: matchedRoutes(c).findLast((route) => route.method !== 'ALL')?.path ?? routePath(c, -1),
     code: c.res.status,
     durationMs: Date.now() - startedAtMs,
-    caller: (c.var as Partial<AppEnv['Variables']>).caller?.kind ?? 'none',
+    caller: caller?.kind ?? 'none',
+    userId: caller?.userId,
     refusal: c.var.refusal,
   }));
 });

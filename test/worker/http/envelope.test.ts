@@ -180,6 +180,7 @@ describe('a request', () => {
       code: 200,
       durationMs: expect.any(Number) as number,
       caller: 'user',
+      userId: user.userId,
     });
     expect(lines[3]).toMatchObject({ requestId: '8f0a1b2c3d4e5f60-FRA', code: 404, caller: 'none' });
   });
