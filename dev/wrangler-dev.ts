@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { readCommandLine } from '../rig/command-line.ts';
 import { whenNpmIsGone } from './stopping.ts';
-import { writeDevVars } from './local/secrets.ts';
+import { writeDevConfig, writeDevVars } from './local/secrets.ts';
 import { readSettings } from './local/settings.ts';
 import { fail, print } from './terminal.ts';
 
@@ -52,7 +52,7 @@ try {
   const place = ['--port', String(ports.api.port), '--ip', publicHost === undefined ? '127.0.0.1' : '0.0.0.0'];
   const vars = { ...settingsOf(process.env), ...(publicHost !== undefined && { MQTT_HOST: publicHost }) };
   const overrides = Object.entries(vars).flatMap(([name, value]) => ['--var', `${name}:${value}`]);
-  process.exit(await runWrangler(['dev', ...place, ...overrides]));
+  process.exit(await runWrangler(['dev', '--config', writeDevConfig(root), ...place, ...overrides]));
 } catch (error) {
   fail(error);
 }

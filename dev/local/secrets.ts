@@ -44,6 +44,14 @@ export function writeSecrets(path: string): boolean {
   return true;
 }
 
+/** wrangler.toml for `wrangler dev`, which with a list of required secrets takes those alone from .dev.vars. */
+export function writeDevConfig(root: string): string {
+  const path = join(root, '.dev.toml');
+  const toml = readFileSync(join(root, 'wrangler.toml'), 'utf8');
+  writeFileSync(path, toml.replace(/^\[secrets\]\n(?:(?!\[).*\n)*/m, ''));
+  return path;
+}
+
 export function writePrivateFile(path: string, text: string): void {
   writeFileSync(path, text, { mode: 0o600 });
   // The mode above counts for a new file only.

@@ -5,8 +5,9 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseEnv } from 'node:util';
 import { afterEach, beforeEach, expect, it } from 'vitest';
+import { unstable_getVarsForDev, unstable_readConfig } from 'wrangler';
 import { optionalSecrets } from '../../../dev/deployment-check.ts';
-import { writeDevVars } from '../../../dev/local/secrets.ts';
+import { writeDevConfig, writeDevVars } from '../../../dev/local/secrets.ts';
 import { findSettingProblems } from '../../../src/config.ts';
 
 const root = fileURLToPath(new URL('../../..', import.meta.url));
@@ -28,6 +29,20 @@ it('are private, and let the Worker start', () => {
   const pairs = [...toml.matchAll(/^([A-Z_]+) = "(.*)"$/gm)].map(([, name = '', value = '']) => [name, value] as const);
   const vars: Record<string, string> = Object.fromEntries(pairs);
   expect(findSettingProblems({ ...vars, ...written, BROKER })).toEqual([]);
+});
+
+it('reach `wrangler dev`, each of them', () => {
+  writeDevVars(dir);
+  copyFileSync(join(root, 'wrangler.toml'), join(dir, 'wrangler.toml'));
+  const config = writeDevConfig(dir);
+  const { vars, secrets } = unstable_readConfig({ config }, { hideWarnings: true }) as {
+    vars: Record<string, string>;
+    secrets?: { required: string[] };
+  };
+  const loaded = unstable_getVarsForDev(config, undefined, vars, undefined, true, secrets);
+  expect(Object.keys(loaded)).toEqual(
+    expect.arrayContaining(Object.keys(parseEnv(readFileSync(join(dir, '.dev.vars'), 'utf8')))),
+  );
 });
 
 it('stay as they are', () => {
