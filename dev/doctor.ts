@@ -42,6 +42,8 @@ const checks: Record<string, () => Promise<string>> = {
   ...(operatorSecret !== undefined && { operator: checkOperator }),
 };
 
+// A reader that goes early, such as `head`, has seen enough.
+process.stdout.on('error', () => process.exit());
 let faults = 0;
 for (const [name, run] of Object.entries(checks)) {
   try {

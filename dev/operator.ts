@@ -1,9 +1,9 @@
 // `npm run operator` and `npm run reconcile`: what an operator does to a deployment from the terminal. Calls the Worker's routes
 // slice by slice and says what came of it. Repairs nothing itself; docs/operations.md says what is repaired.
+import { once } from 'node:events';
 import { createInterface } from 'node:readline/promises';
 import { z } from 'zod';
-import { reconciledSchema, reconcilePath } from '../src/protocol/bridge.ts';
-import { operatorPath, passwordResetSchema, sliceDoneSchema } from '../src/protocol/operator.ts';
+import * as protocol from '../src/protocol/operator.ts';
 import { isPlaintext, plaintextProblem } from '../node-service/environment.ts';
 import { readCommandLine, refuseCommandLine } from '../rig/command-line.ts';
 import { readBaseAddress } from './base-address.ts';
@@ -17,14 +17,13 @@ const usage = `Usage: OPERATOR_SECRET=... npm run operator -- --url URL COMMAND
   enable NAME              the account again, and the devices that were disabled with it
   delete NAME              the account with everything that it owns and its memberships; asks first, --yes does not
   push-credentials         all devices to a broker that credentials are pushed to
+  find NAME                an account, or a device by its id or serial number: whose it is, its state, its last events
   metrics                  the metrics that Prometheus reads
   reconcile                compares all device records with their sessions; --from CURSOR goes on where it was cut off
 
-  NAME is a username or an email. OPERATOR_SECRET is one of the Worker's OPERATOR_SECRETS.
-  reconcile needs BRIDGE_SECRET in its place, one of the BRIDGE_SECRETS.`;
+  NAME is a username or an email. OPERATOR_SECRET is one of the Worker's OPERATOR_SECRETS.`;
 
-type SliceDone = z.infer<typeof sliceDoneSchema>;
-
+const { operatorPath } = protocol;
 const npmName = 'npm run operator';
 const answerWithinMs = 120_000;
 
@@ -34,19 +33,20 @@ const options = {
   from: { type: 'string', default: '0' },
 } as const;
 const commandLine = { name: npmName, usage, options, allowPositionals: true } as const;
-const { url, secretName, secret, command, argument, isSure, from } = readCommandLine(
+const { url, secret, command, argument, isSure, from } = readCommandLine(
   commandLine,
   ({ values, positionals: [command, argument] }) => {
     const url = readBaseAddress('--url', values.url);
     if (isPlaintext(url) && process.env['ALLOW_PLAINTEXT'] !== '1') throw new Error(`--url ${plaintextProblem}`);
-    const secretName = command === 'reconcile' ? 'BRIDGE_SECRET' : 'OPERATOR_SECRET';
-    const secret = process.env[secretName] ?? '';
-    if (secret === '') throw new Error(`${secretName} is not set`);
+    const secret = process.env['OPERATOR_SECRET'] ?? '';
+    if (secret === '') throw new Error('OPERATOR_SECRET is not set');
     const from = Number(values.from);
     if (!Number.isSafeInteger(from) || from < 0) throw new Error('--from is a number that an earlier run has printed');
-    return { url, secretName, secret, command, argument, isSure: values.yes, from };
+    return { url, secret, command, argument, isSure: values.yes, from };
   },
 );
+// A reader that goes early, such as `head`, must not cut the work in two.
+process.stdout.on('error', () => undefined);
 try {
   await run();
 } catch (error) {
@@ -59,7 +59,7 @@ async function run(): Promise<void> {
     await post(`${operatorPath}/sign-up`, { open: argument === 'open' }, z.unknown());
     print(`Sign-up is ${argument}.`);
   } else if (command === 'reset-password') {
-    const reset = await post(`${operatorPath}/accounts/reset-password`, { name: name() }, passwordResetSchema);
+    const reset = await post(`${operatorPath}/accounts/reset-password`, { name: name() }, protocol.passwordResetSchema);
     const { token, link, expiresAt } = reset;
     print(`Good once, until ${expiresAt}: ${link ?? token}`);
     if (link === null) print(`PUT ${url}/api/v1/users/password-reset {"token":"...","newPassword":"..."}`);
@@ -67,6 +67,7 @@ async function run(): Promise<void> {
     if (command === 'delete') await askWhetherSure();
     await runSlices(`/accounts/${command}`, { name: name() });
   } else if (command === 'push-credentials') await runSlices('/push-credentials', {});
+  else if (command === 'find') await find();
   else if (command === 'metrics') print((await (await ask('GET', `${operatorPath}/metrics`)).text()).trimEnd());
   else if (command === 'reconcile') await reconcile();
   else refuseCommandLine(npmName, command === undefined ? 'a command is needed' : `there is no command ${command}`);
@@ -75,7 +76,7 @@ async function run(): Promise<void> {
 async function runSlices(path: string, body: object): Promise<void> {
   const sum = { done: 0, failed: 0 };
   for (let cursor: number | null = 0; cursor !== null;) {
-    const slice: SliceDone = await post(operatorPath + path, { ...body, cursor }, sliceDoneSchema);
+    const slice: protocol.SliceDone = await post(operatorPath + path, { ...body, cursor }, protocol.sliceDoneSchema);
     sum.done += slice.done;
     sum.failed += slice.failed;
     cursor = slice.cursor;
@@ -89,9 +90,11 @@ async function runSlices(path: string, body: object): Promise<void> {
 }
 
 async function reconcile(): Promise<void> {
+  const path = `${operatorPath}/reconcile`;
   const sum = { checked: 0, inactive: 0, deleted: 0, failed: 0 };
   for (let cursor: number | null = from; cursor !== null;) {
-    const slice: z.infer<typeof reconciledSchema> = await post(reconcilePath, { cursor }, reconciledSchema);
+    const { reconciledSchema } = protocol;
+    const slice: z.infer<typeof reconciledSchema> = await post(path, { cursor }, reconciledSchema);
     for (const name of ['checked', 'inactive', 'deleted', 'failed'] as const) sum[name] += slice[name];
     cursor = slice.cursor;
     if (cursor !== null) print(`${sum.checked} compared; if this is cut off, go on with --from ${cursor}`);
@@ -99,6 +102,15 @@ async function reconcile(): Promise<void> {
   print(`${sum.checked} compared: ${sum.inactive} have no session and are inactive until they activate again,`);
   print(`${sum.deleted} belonged to deleted devices and are deleted, ${sum.failed} could not be compared`);
   if (sum.failed > 0) process.exitCode = 1;
+}
+
+async function find(): Promise<void> {
+  const shown = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value));
+  const found = await post(`${operatorPath}/find`, { name: name() }, z.array(protocol.foundSchema));
+  for (const { events, ...facts } of found) {
+    for (const [fact, value] of Object.entries(facts)) print(`${fact.padEnd(14)}${shown(value)}`);
+    for (const event of events) print(`  ${Object.values(event).map(shown).join('  ')}`);
+  }
 }
 
 async function post<T>(path: string, body: object, schema: z.ZodType<T>): Promise<T> {
@@ -115,18 +127,20 @@ async function ask(method: string, path: string, body?: string): Promise<Respons
   });
   if (response.ok) return response;
   const { message } = z.object({ message: z.string() }).parse(await response.json());
-  const hint = response.status === 401 ? `: ${secretName} is none of the ${secretName}S of this deployment` : '';
+  const hint = response.status === 401 ? ': OPERATOR_SECRET is none of the OPERATOR_SECRETS of this deployment' : '';
   return fail(`${url} answered ${response.status} ${message}${hint}`);
 }
 
 function name(): string {
-  return argument ?? refuseCommandLine(npmName, `${command ?? ''} needs the username or email of the account`);
+  return argument ?? refuseCommandLine(npmName, `${command ?? ''} needs a name`);
 }
 
 async function askWhetherSure(): Promise<void> {
   if (isSure) return;
   const terminal = createInterface({ input: process.stdin, output: process.stdout });
-  const typed = await terminal.question(`This deletes ${name()} with all its devices for good. Type the name again: `);
+  const question = `This deletes ${name()} with all its devices for good. Type the name again: `;
+  // Without a terminal the input ends at once.
+  const typed = await Promise.race([terminal.question(question), once(terminal, 'close')]);
   terminal.close();
-  if (typed !== name()) fail('Nothing was deleted.');
+  if (typed !== name()) fail('Nothing was deleted. Without a terminal, --yes says that you are sure.');
 }

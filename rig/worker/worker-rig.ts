@@ -21,6 +21,7 @@ import { makeTempDir } from '../temp-dirs.ts';
 import type { Neighbour } from './worker-process.ts';
 import { RelayClient } from '../clients/relay-client.ts';
 
+export const operatorSecret = 'operator-secret-of-the-rig-for-tests-only';
 export const hookSecret = 'broker-hook-secret-of-the-rig-for-tests';
 const messagingSecret = 'messaging-secret-of-the-rig-for-tests';
 export const jwtSecrets = 'rig:access-token-secret-of-the-rig-for-tests';
@@ -81,6 +82,7 @@ export class WorkerRig {
       MESSAGING_SECRETS: messagingSecret,
       BROKER_HOOK_SECRETS: hookSecret,
       GATEWAY_SECRETS: gatewaySecret,
+      OPERATOR_SECRETS: operatorSecret,
     };
     const onLine = onWorkerLine === undefined ? {} : { onLine: onWorkerLine };
     this.#startWorker = () =>

@@ -4,15 +4,6 @@ import { z } from 'zod';
 
 export const uplinkPath = '/bridge/uplink';
 export const linkPath = '/bridge/link';
-export const reconcilePath = '/bridge/reconcile';
-export const reconcileSchema = z.object({ cursor: z.int().nonnegative() });
-export const reconciledSchema = z.object({
-  checked: z.int(),
-  inactive: z.int(),
-  deleted: z.int(),
-  failed: z.int(),
-  cursor: z.int().nullable(),
-});
 
 /** Limits of a batch. Each device costs up to two calls, which must fit into the calls of one request. */
 export const maxBatchItems = 1000;

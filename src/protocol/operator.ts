@@ -24,3 +24,15 @@ export const sliceDoneSchema = z.object({
   cursor: z.int().nullable(),
 });
 export type SliceDone = z.infer<typeof sliceDoneSchema>;
+
+export const reconciledSchema = z.object({
+  checked: z.int(),
+  inactive: z.int(),
+  deleted: z.int(),
+  failed: z.int(),
+  cursor: z.int().nullable(),
+});
+
+/** Of an account or a device: facts to be shown, and its last events. */
+export const foundSchema = z.looseObject({ events: z.array(z.looseObject({})) });
+export type Found = z.infer<typeof foundSchema>;

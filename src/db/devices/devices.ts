@@ -1,6 +1,6 @@
 // Queries on single rows of `devices`; lists are in lists.ts. Name, disabled and presence are a projection of the
 // device's session, written by it alone through `writeProjections`. Activation writes everything else.
-import { and, asc, eq, getTableColumns, gt, gte, inArray, isNotNull, isNull, lt, sql } from 'drizzle-orm';
+import { and, asc, eq, getTableColumns, gt, gte, inArray, isNotNull, isNull, lt, or, sql } from 'drizzle-orm';
 import type { BatchItem } from 'drizzle-orm/batch';
 import { runTogether, type Database, insertSelect } from '../client.ts';
 import { countGoingOffline } from '../measurements.ts';
@@ -129,6 +129,13 @@ export function selectDevices(db: Database) {
 
 export async function findDevice(db: Database, deviceId: string) {
   return selectDevices(db).where(eq(devices.deviceId, deviceId)).get();
+}
+
+/** Of an id or a serial number, which several products may have. Goes product by product, as the index on serials does. */
+export async function findDevicesNamed(db: Database, name: string) {
+  const ofAnyProduct = inArray(devices.productId, db.select({ id: products.id }).from(products));
+  const isNamed = or(eq(devices.deviceId, name), and(ofAnyProduct, eq(devices.deviceSN, name)));
+  return selectDevices(db).where(isNamed).limit(20);
 }
 
 export type DeviceFilter = { productId?: number; ownerId?: number; memberId?: number; isDisabledWithAccount?: true };

@@ -5,6 +5,8 @@ import { requireSecret } from '../../http/secret-header.ts';
 import { accountNameSchema, accountSliceSchema, signUpSchema, sliceSchema } from '../../protocol/operator.ts';
 import { renderMetrics } from '../../services/operations/metrics.ts';
 import * as operator from '../../services/operations/operator.ts';
+import { devicesPerSlice } from '../../services/operations/device-slices.ts';
+import { reconcileSlice } from '../../services/operations/reconciliation.ts';
 
 export const operatorRoutes = createRouter();
 
@@ -34,6 +36,14 @@ for (const [path, act] of Object.entries({
     return answer(c, act(c.var.context, name, cursor));
   });
 }
+
+operatorRoutes.post('/find', validJson(accountNameSchema, answerRefusal), (c) =>
+  answer(c, operator.findNamed(c.var.context, c.req.valid('json').name)),
+);
+
+operatorRoutes.post('/reconcile', validJson(sliceSchema, answerRefusal), (c) =>
+  answer(c, reconcileSlice(c.var.context, c.req.valid('json').cursor, devicesPerSlice)),
+);
 
 operatorRoutes.post('/push-credentials', validJson(sliceSchema, answerRefusal), (c) =>
   answer(c, operator.pushCredentials(c.var.context, c.req.valid('json').cursor)),

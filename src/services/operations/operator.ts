@@ -1,23 +1,52 @@
-// What an operator does from the console: sign-up, whole accounts, credentials at a broker. Long work goes slice by slice,
+// What an operator does from the console: search, sign-up, whole accounts, credentials at a broker. Long work goes slice by slice,
 // each by the use case that the account itself would call, so that sessions, broker and records stay one.
 import { disableUser, eraseUser, markDisabledWithAccount, writeSetting } from '../../db/accounts/operator.ts';
-import { listDevicesAfter, type DeviceFilter, type DeviceInRowOrder } from '../../db/devices/devices.ts';
-import { findUserByName, type UserRow } from '../../db/accounts/users.ts';
+import {
+  findDevicesNamed,
+  listDevicesAfter,
+  type DeviceFilter,
+  type DeviceInRowOrder,
+} from '../../db/devices/devices.ts';
+import { findUser, findUserByName, type UserRow } from '../../db/accounts/users.ts';
 import { inPerson } from '../../domain/access.ts';
 import { foldName } from '../../domain/names.ts';
 import { RefusedError } from '../../domain/refusal.ts';
 import { log } from '../../log.ts';
 import { forgetRevokedUsers } from '../../objects/calls/revoked-users.ts';
 import { tellRelays } from '../../objects/calls/stubs.ts';
-import type { SliceDone } from '../../protocol/operator.ts';
+import type { Found, SliceDone } from '../../protocol/operator.ts';
 import { provisionAtBroker } from '../broker/provisioning.ts';
 import type { ServiceContext } from '../../context.ts';
 import { deleteDevice } from '../devices/deletion.ts';
-import { readStatus } from '../devices/views.ts';
+import { pageEvents, readStatus } from '../devices/views.ts';
 import { changeDevice } from '../devices/devices.ts';
 import { removeMember } from '../devices/sharing.ts';
 import { issuePasswordReset } from '../accounts/password-resets.ts';
+import { pageSecurityEvents } from '../accounts/security-events.ts';
 import { devicesPerSlice, runSlice } from './device-slices.ts';
+
+const lastEvents = { page: 1, size: 10 };
+
+/** The account of a username or e-mail, and the devices of an id or serial number. @throws RefusedError not_found */
+export async function findNamed(context: ServiceContext, name: string): Promise<Found[]> {
+  const db = context.primary();
+  const [user, devices] = await Promise.all([findUserByName(db, foldName(name)), findDevicesNamed(db, name.trim())]);
+  if (user === undefined && devices.length === 0) throw new RefusedError({ kind: 'not_found', what: 'account' });
+  const found: Found[] = [];
+  if (user !== undefined) {
+    const { id: userId, username, email, disabledAt } = user;
+    const { list: events } = await pageSecurityEvents(context, userId, lastEvents);
+    found.push({ userId, username, email, state: disabledAt === null ? 'enabled' : 'disabled', events });
+  }
+  for (const { device, product } of devices) {
+    const { deviceId, deviceSN, ownerId } = device;
+    const owner = (await findUser(db, ownerId))?.email;
+    const status = await readStatus(context, inPerson(ownerId), deviceId);
+    const { list: events } = await pageEvents(context, inPerson(ownerId), deviceId, lastEvents);
+    found.push({ ...status, deviceSN, productKey: product.productKey, owner, ownerId, events });
+  }
+  return found;
+}
 
 export async function openSignUp({ primary }: ServiceContext, isOpen: boolean): Promise<void> {
   await writeSetting(primary(), 'sign_up', isOpen ? 'open' : 'closed');

@@ -6,7 +6,7 @@ import { deleteRecords, listDevicesAfter, markInactive, type DeviceInRowOrder } 
 import type { ServiceContext } from '../../context.ts';
 import { log } from '../../log.ts';
 import { callDevice } from '../../objects/calls/stubs.ts';
-import type { reconciledSchema } from '../../protocol/bridge.ts';
+import type { reconciledSchema } from '../../protocol/operator.ts';
 import { provisionAtBroker } from '../broker/provisioning.ts';
 import { hadSession, restoreById } from '../devices/lost-sessions.ts';
 import { runSlice } from './device-slices.ts';

@@ -35,7 +35,12 @@ describe('the operator', () => {
   it('is refused without the operator secret, and with the one of the bridge', async () => {
     for (const secret of [undefined, 'wrong-secret-of-more-than-32-characters', bridgeSecret]) {
       const headers = secret === undefined ? {} : { Authorization: `Bearer ${secret}` };
-      for (const path of ['/operator/sign-up', '/operator/accounts/delete', '/operator/push-credentials']) {
+      for (const path of [
+        '/operator/sign-up',
+        '/operator/find',
+        '/operator/accounts/delete',
+        '/operator/push-credentials',
+      ]) {
         expect((await call('POST', path, { headers, body: {} })).status).toBe(401);
       }
       expect((await send('GET', '/operator/metrics', { headers })).status).toBe(401);
@@ -117,6 +122,21 @@ describe('the operator', () => {
     const operations = new Map(outbox.results.map((row) => [row.device_id, row.operation]));
     expect(account.ids.map((id) => operations.get(id))).toEqual(['disable', 'upsert', 'upsert']);
     expect(await operateWhole('/push-credentials', {})).toBe(0);
+  });
+
+  it('finds a device by its id or serial number, and an account by its names: whose, in which state, and what happened', async () => {
+    const account = await openOwner();
+    const [deviceId = ''] = account.ids;
+    const find = (name: string) => operate<Record<string, unknown>[]>('/find', { name });
+    const device = { deviceId, deviceSN: 'SN-1', owner: account.email, ownerId: account.userId, status: 'offline' };
+    const activated = expect.objectContaining({ status: 'activated' }) as object;
+    expect((await find(deviceId)).data).toMatchObject([{ ...device, events: [activated] }]);
+    expect((await find('SN-1')).data).toContainEqual(expect.objectContaining(device));
+    await operateWhole('/accounts/disable', { name: account.email });
+    const found = { userId: account.userId, email: account.email, state: 'disabled' };
+    expect((await find(` ${account.email.toUpperCase()}`)).data).toMatchObject([found]);
+    expect((await find(deviceId)).data).toMatchObject([{ status: 'disabled' }]);
+    expect(await find('nobody')).toMatchObject({ status: 404 });
   });
 
   it('reads metrics in the format of Prometheus', async () => {

@@ -4,8 +4,8 @@ import { evictDurableObject, runInDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { digestOf } from '../../../src/crypto/secrets.ts';
-import { reconcilePath } from '../../../src/protocol/bridge.ts';
 import { call, createUser, makeProduct, type Answer, type TestUser } from '../rig/clients/client.ts';
+import { operate } from '../rig/accounts.ts';
 import { sessionOf } from '../rig/provision.ts';
 
 type Activation = { deviceId: string; deviceSecret: string; mqtt: { username: string; password: string } };
@@ -56,9 +56,8 @@ async function lose(deviceId: string): Promise<void> {
 }
 
 async function reconcile(): Promise<Record<string, number>> {
-  const headers = { Authorization: 'Bearer bridge-secret-of-the-worker-tests-only' };
   await env.DB.prepare('update devices set created_at = 1').run();
-  return (await call<Record<string, number>>('POST', reconcilePath, { headers, body: { cursor: 0 } })).data;
+  return (await operate<Record<string, number>>('/reconcile', { cursor: 0 })).data;
 }
 
 const membersOf = async (deviceId: string) =>

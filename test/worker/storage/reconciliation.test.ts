@@ -15,7 +15,7 @@ import { DeviceFleets } from '../../../src/objects/device/fleets.ts';
 import { readConfig } from '../../../src/config.ts';
 import { createContext } from '../../../src/context.ts';
 import { reconcileSlice } from '../../../src/services/operations/reconciliation.ts';
-import { reconcilePath, type reconciledSchema } from '../../../src/protocol/bridge.ts';
+import type { reconciledSchema } from '../../../src/protocol/operator.ts';
 import { call, createUser, makeProduct, type Answer, type TestUser } from '../rig/clients/client.ts';
 import { sessionOf, reportConnected, reportDisconnected } from '../rig/provision.ts';
 import { insertRecords } from '../rig/records.ts';
@@ -24,7 +24,7 @@ type Reconciled = z.infer<typeof reconciledSchema>;
 type Device = { deviceId: string; deviceSN: string; status: string };
 
 const hourMs = 3_600_000;
-const secret = 'bridge-secret-of-the-worker-tests-only';
+const secret = 'operator-secret-of-the-worker-tests-only';
 let owner: TestUser;
 let productKey: string;
 const passwords = new Map<string, string>();
@@ -49,7 +49,7 @@ function pass(ms: number): void {
 }
 
 function reconcile(cursor: unknown, bearer = secret): Promise<Answer<Reconciled>> {
-  return call('POST', reconcilePath, { headers: { Authorization: `Bearer ${bearer}` }, body: { cursor } });
+  return call('POST', '/operator/reconcile', { headers: { Authorization: `Bearer ${bearer}` }, body: { cursor } });
 }
 
 async function reconcileAll(): Promise<Reconciled> {
@@ -178,7 +178,7 @@ describe('a reconciliation', () => {
     expect(await reconcileSlice(context, 0, 10)).toMatchObject({ checked: 3, inactive: 2, failed: 1, cursor: null });
   });
 
-  it('is for who has the bridge secret', async () => {
+  it('is for who has the operator secret', async () => {
     expect((await reconcile(0, owner.token)).status).toBe(401);
     expect(await reconcile('yes')).toMatchObject({ status: 400 });
   });
