@@ -1,5 +1,8 @@
 // What a device's message means, however loosely it is written (field notes 44-49).
+import { globSync, readFileSync } from 'node:fs';
+import { basename } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { z } from 'zod';
 import {
   lastRejectedSlice,
   noteRejected,
@@ -62,6 +65,24 @@ describe('a message on the property-post topic', () => {
       expect(taken).toEqual(values.filter((value) => schema.safeParse(value).success));
       expect(taken.length).toBeGreaterThan(2);
     }
+  });
+
+  it('holds a known property to the range of its schema alone', () => {
+    const schemas: Record<string, z.ZodType> = knownProperties;
+    schemas['battery'] = z.int().min(0).max(100);
+    const readBattery = (battery: number) => readMessage(propertyPost, JSON.stringify({ params: { battery } }));
+    expect(readBattery(100)).toEqual(report(['battery', 100]));
+    expect(readBattery(101)).toEqual({ ...report(), dropped: ['battery'] });
+    delete schemas['battery'];
+  });
+
+  it('has known properties whose change path names each file that knows one', () => {
+    const path = readFileSync('CONTRIBUTING.md', 'utf8').split('### A device property')[1]?.split('###')[0] ?? '';
+    const files = ['src', 'console/src', 'client/src', 'dev'].flatMap((folder) => globSync(`${folder}/**/*.{ts,tsx}`));
+    const marks = /wifi_rssi|position: null|positionIn\(|positionSchema\.nullable|viewStatus\(\{/;
+    const knowing = files.filter((file) => marks.test(readFileSync(file, 'utf8')));
+    expect(knowing.length).toBeGreaterThan(8);
+    expect(knowing.filter((file) => !path.includes(basename(file)))).toEqual([]);
   });
 
   it.each([
