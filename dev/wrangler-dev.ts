@@ -5,10 +5,12 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { parseEnv } from 'node:util';
 import { readCommandLine } from '../rig/command-line.ts';
 import { whenNpmIsGone } from './stopping.ts';
+import { choosePorts } from './local/ports.ts';
 import { writeDevConfig, writeDevVars } from './local/secrets.ts';
-import { readSettings } from './local/settings.ts';
+import { checkVars, readSettings, readVars } from './local/settings.ts';
 import { fail, print } from './terminal.ts';
 
 const usage = `Usage: npm run dev
@@ -37,20 +39,23 @@ async function runWrangler(args: string[], env: Record<string, string> = {}): Pr
 
 /** Vars of wrangler.toml that the environment sets. */
 function settingsOf(env: NodeJS.ProcessEnv): Record<string, string> {
-  const [, section = ''] = readFileSync(join(root, 'wrangler.toml'), 'utf8').split(/^\[vars\]$/m);
-  const names = [...(section.split(/^\[/m)[0] ?? '').matchAll(/^([A-Z_]+) = /gm)].map(([, name = '']) => name);
-  return Object.fromEntries(names.flatMap((name) => (env[name] === undefined ? [] : [[name, env[name]]])));
+  return Object.fromEntries(
+    Object.keys(readVars()).flatMap((name) => (env[name] === undefined ? [] : [[name, env[name]]])),
+  );
 }
 
 readCommandLine({ name: 'npm run dev', usage, options: {} }, () => undefined);
 try {
   const { ports, publicHost } = readSettings(process.env);
+  const host = publicHost === undefined ? '127.0.0.1' : '0.0.0.0';
+  const { api } = await choosePorts({ api: ports.api }, host);
   if (writeDevVars(root)) print('Settings and secrets for this machine are in .dev.vars.');
+  const vars = { ...settingsOf(process.env), ...(publicHost !== undefined && { MQTT_HOST: publicHost }) };
+  checkVars({ ...parseEnv(readFileSync(join(root, '.dev.vars'), 'utf8')), ...vars });
   // With CI set it does not ask before it applies the migrations.
   const migrated = await runWrangler(['d1', 'migrations', 'apply', 'latchwork', '--local'], { CI: 'true' });
   if (migrated !== 0) process.exit(migrated);
-  const place = ['--port', String(ports.api.port), '--ip', publicHost === undefined ? '127.0.0.1' : '0.0.0.0'];
-  const vars = { ...settingsOf(process.env), ...(publicHost !== undefined && { MQTT_HOST: publicHost }) };
+  const place = ['--port', String(api), '--ip', host];
   const overrides = Object.entries(vars).flatMap(([name, value]) => ['--var', `${name}:${value}`]);
   process.exit(await runWrangler(['dev', '--config', writeDevConfig(root), ...place, ...overrides]));
 } catch (error) {

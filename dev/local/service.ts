@@ -6,7 +6,14 @@ import { styleText } from 'node:util';
 import { eventually } from '../../rig/changes.ts';
 import { askHealth, describeFailure } from '../../rig/clients/api.ts';
 import { readCommandLine } from '../../rig/command-line.ts';
-import { bridgePart, brokerPart, gatewayPart, type Place, workerPart } from '../../rig/services/parts.ts';
+import {
+  bridgePart,
+  brokerPart,
+  gatewayPart,
+  type Place,
+  workerBindings,
+  workerPart,
+} from '../../rig/services/parts.ts';
 import { buildWorker } from '../../rig/worker/built-worker.ts';
 import { whenNpmIsGone } from '../stopping.ts';
 import { fail, print, warn } from '../terminal.ts';
@@ -14,7 +21,7 @@ import { prepareLocalCertificate } from './certificate.ts';
 import { runDemo } from './demo.ts';
 import { choosePorts } from './ports.ts';
 import { loadSecrets, writeDevVars } from './secrets.ts';
-import { readSettings, type Settings } from './settings.ts';
+import { checkVars, readSettings, type Settings } from './settings.ts';
 import { claimStateDir } from './state-dir.ts';
 import { Supervisor } from './supervisor.ts';
 import { type Addresses, describeDemoSteps, describeFirstSteps } from './try-next.ts';
@@ -63,6 +70,7 @@ try {
 async function run(settings: Settings): Promise<void> {
   const { stateDir } = settings;
   const place = await choosePlace(settings);
+  checkVars(workerBindings(place));
   // A run with a folder of its own leaves the repository as it is.
   if (process.env['STATE_DIR'] === undefined && writeDevVars(join(import.meta.dirname, '../..')))
     print('The settings and secrets of `npm run dev` are in .dev.vars.');

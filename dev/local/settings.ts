@@ -1,7 +1,9 @@
 // What a person can choose for `npm start` and `npm run dev`, read from the environment once and checked. ports.ts
 // handles ports that are in use.
-import { resolve } from 'node:path';
+import { readFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
 import type { Ports } from '../../rig/services/parts.ts';
+import { findSettingProblems, SettingsError } from '../../src/config.ts';
 
 type WantedPort = { name: string; port: number; isExplicit: boolean };
 
@@ -49,4 +51,18 @@ export function readSettings(env: NodeJS.ProcessEnv): Settings {
     hasBroker: choose('BROKER', ['bridge', 'none']),
     publicHost,
   };
+}
+
+/** The vars of wrangler.toml. */
+export function readVars(): Record<string, string> {
+  const toml = readFileSync(join(import.meta.dirname, '../../wrangler.toml'), 'utf8');
+  const [section = ''] = toml.split(/^\[vars\]$/m)[1]?.split(/^\[/m) ?? [];
+  const vars = section.matchAll(/^([A-Z_]+) = "(.*)"$/gm);
+  return Object.fromEntries(Array.from(vars, ([, name = '', value = '']) => [name, value]));
+}
+
+/** @throws SettingsError what the Worker would say at its first request */
+export function checkVars(overrides: Record<string, string | undefined>): void {
+  const problems = findSettingProblems({ ...readVars(), ...overrides });
+  if (problems.length > 0) throw new SettingsError(problems);
 }

@@ -65,7 +65,7 @@ function tlsEnvironment(tls: Place['tls']): Record<string, string> {
 const localOrigins = 'http://localhost:*,http://127.0.0.1:*';
 
 /** Vars and secrets of a Worker beside the local broker or the gateway. */
-function workerBindings({ shownHost, hasBroker, ports, tls, secrets }: Place): Record<string, string> {
+export function workerBindings({ shownHost, hasBroker, ports, tls, secrets }: Place): Record<string, string> {
   const ofBroker = {
     BROKER_REPORTS_CONNECTIONS: 'true',
     BROKER_API_URL: `http://127.0.0.1:${ports.brokerAdmin}`,

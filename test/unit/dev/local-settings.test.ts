@@ -1,11 +1,13 @@
 // What `npm start` and the commands beside it say about settings that cannot be used: one line with the way out.
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
-import { readSettings } from '../../../dev/local/settings.ts';
+import { checkVars, readSettings } from '../../../dev/local/settings.ts';
 import { prepareStateDir } from '../../../dev/local/state-dir.ts';
 import { findFreePort } from '../../../rig/ports.ts';
 import { makeTempDir } from '../../../rig/temp-dirs.ts';
@@ -37,6 +39,35 @@ test('the table of settings names every port that is listened on, with its defau
   const ports = Object.values(readSettings({}).ports);
   expect(names?.trim()).toBe(ports.map(({ name }) => `\`${name}\``).join(', '));
   expect(defaults?.trim()).toBe(ports.map(({ port }) => port).join(', '));
+});
+
+test('npm run dev and npm start say which port or setting is wrong, and start nothing', async () => {
+  const holder = createServer().listen(0, '127.0.0.1');
+  await once(holder, 'listening');
+  const { port } = holder.address() as AddressInfo;
+  const run = (command: string, settings: Record<string, string>) => {
+    const env = { ...process.env, STATE_DIR: makeTempDir('state'), ...settings };
+    return spawnSync(process.execPath, [join(rootDir, command)], { env, encoding: 'utf8' });
+  };
+  for (const [command, settings, problem] of [
+    [
+      'dev/wrangler-dev.ts',
+      { API_PORT: String(port) },
+      `Port ${port} is taken: choose another one with API_PORT=<port>`,
+    ],
+    [
+      'dev/local/service.ts',
+      { MQTT_WS_PORT: String(port) },
+      `Port ${port} is taken: choose another one with MQTT_WS_PORT=<port>`,
+    ],
+    ['dev/local/service.ts', { RATE_LIMITS: 'none' }, 'RATE_LIMITS is one of "production", "relaxed"'],
+  ] as const) {
+    const { status, stdout, stderr } = run(command, settings);
+    expect([status, stderr]).toEqual([1, expect.stringContaining(problem) as string]);
+    expect(stdout).not.toMatch(/ready|building/i);
+  }
+  expect(() => checkVars({ MQTT_HOST: 'x', LIMITS: 'nonsense=1' })).toThrow(/LIMITS .*nonsense/);
+  holder.close();
 });
 
 // Run as processes of their own: what they hold ends with them.
