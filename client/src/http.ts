@@ -128,5 +128,5 @@ function waitMsOf(url: string): number {
 function headersOf(credentials: ClientOptions['credentials']): Record<string, string> {
   if (credentials === undefined) return {};
   if ('token' in credentials) return { Authorization: `Bearer ${credentials.token}` };
-  return { 'X-API-Key': credentials.keyId, 'X-API-Secret': credentials.apiKey };
+  return { 'X-Key-Id': credentials.keyId, 'X-API-Key': credentials.apiKey };
 }

@@ -7,13 +7,11 @@ import { matchesFilter } from './topics.ts';
 
 export type Token = { token: string; renewAtMs: number };
 /**
- * Messaging credentials of one device, an API key (its `keyId` and its value) with the scope `read`, or a source of access
+ * Messaging credentials of one device, an API key with the scope `read`, or a source of access
  * tokens; `refused` is one that the relay did not take.
  */
 export type RelayLogin =
-  | { username: string; password: string }
-  | { apiKey: string; apiSecret: string }
-  | ((refused?: string) => Promise<Token>);
+  { username: string; password: string } | { keyId: string; apiKey: string } | ((refused?: string) => Promise<Token>);
 
 export type RelayState = 'connecting' | 'open' | 'waiting' | 'ended';
 

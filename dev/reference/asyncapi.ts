@@ -71,10 +71,10 @@ const relayMessages: Record<string, Message> = {
   },
   KeyAuth: {
     summary:
-      'Signs in with an API key (`keyId` and its value, either way round) that has the scope `read`: as its user, and only ' +
+      'Signs in with an API key that has the scope `read`: as its user, and only ' +
       'for the product of the key where it has one.',
     schema: relay.relayRequestSchemas.keyAuth,
-    examples: [{ action: 'auth', apiKey: 'ak_4f7Kp2Qx9Lm3Rt6Vw8Za', apiSecret: 'sk_Qm7R...' }],
+    examples: [{ action: 'auth', keyId: 'ak_4f7Kp2Qx9Lm3Rt6Vw8Za', apiKey: 'sk_Qm7R...' }],
   },
   Subscribe: {
     summary:
@@ -185,7 +185,7 @@ const relayRequests = ['DeviceAuth', 'UserAuth', 'KeyAuth', 'Subscribe', 'Unsubs
 const relayReplies = ['AuthReply', 'SubscribeReply', 'UnsubscribeReply', 'PublishReply', 'Pong', 'Unreadable'] as const;
 
 /**
- * `version` is the contract's; `broker` is what activated devices receive. `x-parties` of a channel: the side after which
+ * `version` is that of package.json; `broker` is what activated devices receive. `x-parties` of a channel: the side after which
  * the operations are named, and the other side.
  */
 export function describeMessaging(version: string, broker: Broker) {

@@ -35,16 +35,17 @@ const tags = [
 
 const securitySchemes = {
   bearerAuth: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT', description: 'The `token` of login or refresh.' },
-  apiKeyId: {
+  keyId: {
+    type: 'apiKey',
+    in: 'header',
+    name: 'X-Key-Id',
+    description:
+      'The `keyId` (`ak_...`) of an API key. The pair `X-API-Key` and `X-API-Secret` works, too, either way round.',
+  },
+  apiKey: {
     type: 'apiKey',
     in: 'header',
     name: 'X-API-Key',
-    description: 'The `keyId` (`ak_...`) of an API key; the pair is also accepted the other way round.',
-  },
-  apiKeySecret: {
-    type: 'apiKey',
-    in: 'header',
-    name: 'X-API-Secret',
     description: 'The `apiKey` (`sk_...`) of the same API key.',
   },
 } as const;

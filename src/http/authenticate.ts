@@ -51,7 +51,7 @@ export function signedInFor(...actions: [Action, ...Action[]]) {
   const needed = [...new Set(actions.flatMap((action) => scopesFor(action)))];
   return {
     'x-actions': actions,
-    security: [{ bearerAuth: [] }, ...needed.map((scope) => ({ apiKeyId: [], apiKeySecret: [scope] }))],
+    security: [{ bearerAuth: [] }, ...needed.map((scope) => ({ keyId: [], apiKey: [scope] }))],
     middleware: authenticate('user-or-key', actions),
   };
 }
@@ -80,12 +80,13 @@ export async function readBearer(c: Asking, header = c.req.header('Authorization
 }
 
 async function readKeyPair(c: Asking): Promise<Outcome<Caller>> {
-  const pair = [c.req.header('X-API-Key')?.trim() ?? '', c.req.header('X-API-Secret')?.trim() ?? ''];
-  // The contract calls the `sk_` value `apiKey`, so clients send the pair either way round (decision: accounts).
+  // `keyId` and `apiKey`; or the contract's own pair, either way round, because it calls the `sk_` value `apiKey`, too
+  // (decision: accounts).
+  const pair = ['X-Key-Id', 'X-API-Key', 'X-API-Secret'].flatMap((name) => c.req.header(name)?.trim() || []);
   const keyId = pair.find((part) => part.startsWith('ak_'));
   const secret = pair.find((part) => part.startsWith('sk_'));
   if (keyId === undefined || secret === undefined) {
-    const problem = pair.includes('') ? 'missing' : 'malformed';
+    const problem = pair.length < 2 ? 'missing' : 'malformed';
     return refuse(credentialRefused('api_key', problem));
   }
   const key = await authenticateKey(c.var.context, { keyId, secret, clientAddress: readClientAddress(c) });

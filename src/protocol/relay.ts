@@ -9,7 +9,9 @@ const topicSchema = z.string().max(256);
 export const relayRequestSchemas = {
   deviceAuth: z.object({ action: z.literal('auth'), username: z.string().max(256), password: z.string().max(256) }),
   userAuth: z.object({ action: z.literal('auth'), token: z.string().max(4096) }),
-  keyAuth: z.object({ action: z.literal('auth'), apiKey: z.string().max(256), apiSecret: z.string().max(256) }),
+  keyAuth: z.object({ action: z.literal('auth'), keyId: z.string().max(256), apiKey: z.string().max(256) }),
+  /** The former spelling. */
+  oldKeyAuth: z.object({ action: z.literal('auth'), apiKey: z.string().max(256), apiSecret: z.string().max(256) }),
   subscribe: z.object({
     action: z.literal('subscribe'),
     topic: topicSchema,

@@ -5,6 +5,7 @@ import { afterAll, afterEach, beforeAll, expect, it, vi } from 'vitest';
 import { WebSocket as WsSocket } from 'ws';
 import {
   ApiError,
+  createClient,
   dataOf,
   followDevice,
   NoAnswerError,
@@ -273,7 +274,10 @@ it('ends where the relay will never take it, with the reason', async () => {
 it('follows with an API key until that is deleted', async () => {
   const session = await logIn();
   const key = await dataOf(session.api.users['api-keys'].$post({ json: { description: 'hub', scopes: ['read'] } }));
-  const relay = new Relay(service.rig.url, { login: { apiKey: key.keyId, apiSecret: key.apiKey } });
+  const credentials = { keyId: key.keyId, apiKey: key.apiKey };
+  const { list } = await dataOf(createClient(service.rig.url, { credentials }).devices.$get({ query: {} }));
+  expect(list.map(({ deviceId }) => deviceId)).toContain(activation.deviceId);
+  const relay = new Relay(service.rig.url, { login: credentials });
   relays.push(relay);
   const messages: RelayMessage[] = [];
   const refusals: unknown[] = [];

@@ -38,11 +38,12 @@ describe('a bearer token', () => {
 });
 
 describe('an API key', () => {
-  it('lets in on products, devices and the own account, in either order of its halves', async () => {
+  it('lets in on products, devices and the own account, in either order of its halves, and by their own names', async () => {
     const swapped = keyPair({ keyId: key.apiKey, apiKey: key.keyId });
+    const named = { 'X-Key-Id': key.keyId, 'X-API-Key': key.apiKey };
     for (const path of ['/users/me', '/products', '/devices']) {
-      expect(await ask('GET', path, { headers: keyPair(key) }), path).toMatchObject({ code: 200 });
-      expect(await ask('GET', path, { headers: swapped }), path).toMatchObject({ code: 200 });
+      for (const headers of [keyPair(key), swapped, named])
+        expect(await ask('GET', path, { headers }), path).toMatchObject({ code: 200 });
     }
   });
 });

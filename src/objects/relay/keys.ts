@@ -8,6 +8,7 @@ import { hasScope } from '../../domain/access.ts';
 import { BlockedAddresses } from '../../domain/newest.ts';
 import { credentialRefused, refuse, type Outcome } from '../../domain/refusal.ts';
 import { describeError, log } from '../../log.ts';
+import type { RelayRequest } from '../../protocol/relay.ts';
 import { within } from '../calls/within.ts';
 import type { RelayUser } from './rules.ts';
 
@@ -28,11 +29,8 @@ export class RelayKeys {
   }
 
   /** The pair either way round, as over HTTP. @throws Error if D1 does not answer */
-  async check(
-    { apiKey, apiSecret }: { apiKey: string; apiSecret: string },
-    address: string,
-  ): Promise<Outcome<RelayUser>> {
-    const pair = [apiKey.trim(), apiSecret.trim()];
+  async check(request: Extract<RelayRequest, { apiKey: string }>, address: string): Promise<Outcome<RelayUser>> {
+    const pair = Object.values(request).map((part) => part.trim());
     const keyId = pair.find((part) => keyIdPattern.test(part));
     const secret = pair.find((part) => apiKeyPattern.test(part));
     if (keyId === undefined || secret === undefined) return refuse(credentialRefused('api_key', 'malformed'));

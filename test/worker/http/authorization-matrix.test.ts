@@ -35,7 +35,7 @@ const isOffer = (operation: Operation) => actionsOf(operation).includes('answerO
 const isHidden = (operation: Operation) => isOffer(operation) || actionsOf(operation).includes('manageSessions');
 /** The owner cannot: only the product's owner, and only of a device that is another user's. */
 const undoesClaim = (operation: Operation) => actionsOf(operation).includes('undoClaim');
-const takesKeys = ({ security }: Operation) => security?.some((scheme) => 'apiKeySecret' in scheme) === true;
+const takesKeys = ({ security }: Operation) => security?.some((scheme) => 'apiKey' in scheme) === true;
 
 function pathWith(operation: Operation, objects: Record<string, string>): string {
   return operation.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => {
@@ -87,7 +87,7 @@ describe.each(ways)('with a device connected %s', (way) => {
         const actions = operation['x-actions'] ?? [];
         expect(actions, nameOf(operation)).not.toHaveLength(0);
         const needed = new Set(actions.flatMap((action) => scopesFor(action)));
-        const named = (operation.security ?? []).flatMap((scheme) => scheme['apiKeySecret'] ?? []);
+        const named = (operation.security ?? []).flatMap((scheme) => scheme['apiKey'] ?? []);
         expect(named.toSorted(), nameOf(operation)).toEqual([...needed].toSorted());
       }
     });

@@ -42,7 +42,7 @@ async function activate(user: TestUser): Promise<Device> {
 
 const makeKey = async (body: object = {}, { token }: TestUser = owner) =>
   (await call<Key>('POST', '/users/api-keys', { token, body })).data;
-const authOf = ({ keyId, apiKey }: Key) => ({ action: 'auth', apiKey: keyId, apiSecret: apiKey });
+const authOf = ({ keyId, apiKey }: Key) => ({ action: 'auth' as const, keyId, apiKey });
 const deleteKey = ({ keyId }: Key) => call('DELETE', `/users/api-keys/${keyId}`, { token: owner.token });
 const subscribe = (topic: string, snapshot = false) => ({ action: 'subscribe', topic, ...(snapshot && { snapshot }) });
 const topicsOf = (device: Device) => `/sys/${device.productKey}/${device.deviceId}/#`;
@@ -59,10 +59,13 @@ describe('an API key at the relay', () => {
     key = await makeKey();
   });
 
-  it('is taken either way round, and follows what its user may follow', async () => {
-    const turned = await openRelay();
-    const swapped = { action: 'auth', apiKey: key.apiKey, apiSecret: key.keyId };
-    expect(await turned.ask(swapped)).toEqual(authed);
+  it('is taken by its names, or by the former ones either way round, and follows what its user may follow', async () => {
+    const { keyId, apiKey } = key;
+    for (const former of [
+      { apiKey, apiSecret: keyId },
+      { apiKey: keyId, apiSecret: apiKey },
+    ])
+      expect(await (await openRelay()).ask({ action: 'auth', ...former })).toEqual(authed);
     const socket = await signIn(key);
     expect(await socket.ask(subscribe(topicsOf(lamp)))).toEqual(subscribed(topicsOf(lamp)));
     expect(await socket.ask(subscribe(everything))).toEqual(subscribed(everything));
@@ -108,9 +111,9 @@ describe('an API key at the relay', () => {
     const other = await makeKey();
     const socket = await openRelay();
     expect(await socket.ask({ action: 'auth', apiKey: key.keyId })).toMatchObject({ code: 400 });
-    expect(await socket.ask({ ...authOf(key), apiSecret: other.apiKey })).toEqual(refused('unauthorized'));
+    expect(await socket.ask({ ...authOf(key), apiKey: other.apiKey })).toEqual(refused('unauthorized'));
     expect(await socket.ask({ ...authOf(key), apiKey: 'ak_' })).toEqual(refused('unauthorized'));
-    const unknown = { action: 'auth', apiKey: `ak_${'0'.repeat(20)}`, apiSecret: key.apiKey };
+    const unknown = { ...authOf(key), keyId: `ak_${'0'.repeat(20)}` };
     expect(await socket.ask(unknown)).toEqual(refused('unauthorized'));
     expect(await socket.closed).toMatchObject({ code: 1008, reason: 'too many failed authentications' });
     await deleteKey(other);
@@ -122,7 +125,7 @@ describe('an API key at the relay', () => {
       limit: ({ key: address }) => Promise.resolve({ success: counted.push(address) < 3 }),
     };
     const keys = new RelayKeys({ ...env, RATE_LIMITS: 'production', KEY_FAILURE_LIMIT } as unknown as Env);
-    const [right, wrong] = [authOf(key), { ...authOf(key), apiSecret: `sk_${'0'.repeat(40)}` }];
+    const [right, wrong] = [authOf(key), { ...authOf(key), apiKey: `sk_${'0'.repeat(40)}` }];
     const check = (pair: typeof right, address: string) => keys.check(pair, address);
     for (let attempt = 0; attempt < 3; attempt++) {
       expect(await check(wrong, '203.0.113.99')).toMatchObject({ refusal: { problem: 'wrong' } });
