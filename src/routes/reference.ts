@@ -9,8 +9,6 @@ import { errorAnswers } from '../http/envelope.ts';
 
 const route = routesAbout('Reference');
 
-export const contractVersion = '0.3.0';
-
 /** What stands in the built AsyncAPI document for the broker of a deployment. */
 export const brokerPlaceholders = { host: '@MQTT_HOST@', port: '@MQTT_PORT@', tlsPort: '@MQTT_TLS_PORT@' };
 

@@ -1,9 +1,13 @@
 // Contract section 9: the version in the path and the served reference as public validators and
 // a browser see it.
+import { readFileSync } from 'node:fs';
 import { Parser } from '@asyncapi/parser';
 import { createConfig, lintFromString } from '@redocly/openapi-core';
 import { describe, expect, it } from 'vitest';
+import packageJson from '../../package.json' with { type: 'json' };
 import { ask, bearer, service, signUp } from '../../rig/clients/conformance-client.ts';
+
+const { version } = packageJson;
 
 const read = async (path: string) => {
   const response = await fetch(`${service.url}${path}`);
@@ -22,14 +26,15 @@ describe('the interface version', () => {
 });
 
 describe('the served reference', () => {
-  it('is valid OpenAPI 3.1, passes the rules of Redocly, and names the contract revision', async () => {
+  it('is valid OpenAPI 3.1, passes the rules of Redocly, and has the version of package.json and CHANGELOG', async () => {
     const { response, text } = await read('/api/v1/openapi.json');
     expect(response.headers.get('Content-Type')).toBe('application/json');
     expect(JSON.parse(text)).toMatchObject({
       openapi: '3.1.0',
-      info: { version: '0.3.0' },
+      info: { version },
       servers: [{ url: '/' }],
     });
+    expect(/^## (.+)$/m.exec(readFileSync('CHANGELOG.md', 'utf8'))?.[1]).toBe(version);
     // The routes of the reference documents refuse nobody. The strict rule is what OpenAPI itself says of references.
     const rules = { 'spec-strict-refs': 'error', 'operation-4xx-response': 'off' } as const;
     const config = await createConfig({ extends: ['recommended'], rules });
@@ -43,7 +48,7 @@ describe('the served reference', () => {
     const { text } = await read('/api/v1/asyncapi.json');
     const { document, diagnostics } = await new Parser().parse(text);
     expect(diagnostics.map(({ message, path }) => `${path.join('.')}: ${message}`)).toEqual([]);
-    expect(document?.info().version()).toBe('0.3.0');
+    expect(document?.info().version()).toBe(version);
     const { operations } = JSON.parse(text) as { operations: object };
     expect(document?.allOperations().all()).toHaveLength(Object.keys(operations).length);
   });
