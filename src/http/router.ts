@@ -64,10 +64,15 @@ export function validJson<T extends z.ZodType>(
   return validate as never;
 }
 
-/** The first problem; its text is zod's or the schema's own and repeats nothing of the input. */
-function refusalOf([issue]: readonly { path: PropertyKey[]; message: string }[]): Refusal {
-  const path = issue?.path.map(String).join('.') ?? '';
-  return { kind: 'invalid_input', path: path === '' ? 'body' : path, problem: issue?.message ?? '' };
+/**
+ * The first problem, or a member that the body should not have. Its text is zod's or the schema's own and repeats nothing
+ * else of the input.
+ */
+function refusalOf(issues: readonly z.core.$ZodIssue[]): Refusal {
+  const unknown = issues.find((issue) => issue.code === 'unrecognized_keys');
+  const { path, message } = unknown ?? issues[0] ?? { path: [], message: '' };
+  const place = [...path, ...(unknown?.keys.slice(0, 1) ?? [])].map(String).join('.');
+  return { kind: 'invalid_input', path: place || 'body', problem: unknown === undefined ? message : 'unknown member' };
 }
 
 export const requireUpgrade = createMiddleware<AppEnv>(async (c, next) => {

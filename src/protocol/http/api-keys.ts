@@ -14,7 +14,7 @@ const scopesSchema = z
 const productKeySchema = z.string().openapi({ description: 'The one product that it is for.' });
 
 export const apiKeyBodySchema = z
-  .object({
+  .strictObject({
     description: descriptionSchema.default(''),
     scopes: scopesSchema.optional(),
     productKey: productKeySchema.nullish(),

@@ -5,7 +5,7 @@ import { controlBodySchema, sentParamsSchema } from './commands.ts';
 import { guestLinkStates } from '../vocabulary.ts';
 
 export const guestLinkBodySchema = z
-  .object({
+  .strictObject({
     // If it is missing the answer is that of a control body without a parameter.
     command: controlBodySchema.optional(),
     maxUses: z.int().min(1).optional().openapi({ description: 'By default, and at most, 1000.', example: 1 }),

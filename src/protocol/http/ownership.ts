@@ -7,7 +7,7 @@ import { claimCodeSchema } from './serials.ts';
 const emailSchema = z.email().max(254).openapi({ example: 'buyer@example.com' });
 
 export const claimTokenBodySchema = z
-  .object({
+  .strictObject({
     expiresIn: z.int().min(60).max(86_400).optional().openapi({ description: 'By default 900.', example: 900 }),
     deviceSN: deviceSNSchema.optional(),
     claimCode: claimCodeSchema.optional(),
@@ -33,7 +33,7 @@ export const claimStateSchema = z
 
 export const claimParamSchema = z.object({ token: z.string().openapi({ example: '7h3k9m2p5q8r4s6t1v0w' }) });
 
-export const offerBodySchema = z.object({ email: emailSchema }).openapi('TransferRequest');
+export const offerBodySchema = z.strictObject({ email: emailSchema }).openapi('TransferRequest');
 
 export const offerSchema = z
   .object({ deviceId: deviceIdSchema, email: emailSchema, expiresAt: instantSchema })
@@ -66,7 +66,7 @@ export const ownershipSchema = z
   .openapi('Ownership');
 
 export const pairingWindowBodySchema = z
-  .object({ anyNetwork: z.boolean().optional().openapi({ description: 'Admits networks other than yours.' }) })
+  .strictObject({ anyNetwork: z.boolean().optional().openapi({ description: 'Admits networks other than yours.' }) })
   .openapi('PairingWindowRequest');
 
 export const pairingWindowSchema = z

@@ -14,10 +14,10 @@ export const claimCodeSchema = z
   .regex(/^[\x20-\x7e]{8,64}$/, 'must be 8 to 64 printable characters')
   .openapi({ description: 'Comes with the device; never shown.', example: 'K7RX-2MQ9-WD4T' });
 
-export const serialEntrySchema = z.object({ deviceSN: newSerialSchema, claimCode: claimCodeSchema.optional() });
+export const serialEntrySchema = z.strictObject({ deviceSN: newSerialSchema, claimCode: claimCodeSchema.optional() });
 
 export const serialsBodySchema = z
-  .object({
+  .strictObject({
     serials: z.array(z.unknown()).openapi({
       type: 'array',
       items: { anyOf: [{ type: 'string' }, { type: 'object' }] },

@@ -10,10 +10,10 @@ const roleSchema = z.enum(memberRoles).openapi({
 });
 
 export const inviteBodySchema = z
-  .object({ email: emailSchema.trim().max(254).check(z.email()), role: roleSchema })
+  .strictObject({ email: emailSchema.trim().max(254).check(z.email()), role: roleSchema })
   .openapi('InviteRequest');
 
-export const changeMemberBodySchema = z.object({ role: roleSchema }).openapi('ChangeMemberRequest');
+export const changeMemberBodySchema = z.strictObject({ role: roleSchema }).openapi('ChangeMemberRequest');
 
 export const invitationSchema = z
   .object({

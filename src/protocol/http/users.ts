@@ -25,19 +25,19 @@ const shownDeviceTokenSchema = z.string().max(256).nullish().openapi({
   example: deviceTokenExample,
 });
 
-export const resetRequestBodySchema = z.object({ email: emailSchema }).openapi('PasswordResetRequest');
+export const resetRequestBodySchema = z.strictObject({ email: emailSchema }).openapi('PasswordResetRequest');
 export const resetRequestedSchema = z
   .object({ message: z.literal('reset_requested') })
   .openapi('PasswordResetRequested');
 export const resetBodySchema = z
-  .object({
+  .strictObject({
     token: z.string().max(256).openapi({ example: 'pr_8dUaGp4iKo9VxTzNyB2sRv0XkqFQ7cJ5mZb1tYHnLwE' }),
     newPassword: newPasswordSchema,
   })
   .openapi('PasswordReset');
 
 export const verificationBodySchema = z
-  .object({ token: z.string().max(256).openapi({ example: 'ev_8dUaGp4iKo9VxTzNyB2sRv0XkqFQ7cJ5mZb1tYHnLwE' }) })
+  .strictObject({ token: z.string().max(256).openapi({ example: 'ev_8dUaGp4iKo9VxTzNyB2sRv0XkqFQ7cJ5mZb1tYHnLwE' }) })
   .openapi('EmailVerification');
 const emailVerifiedSchema = z.boolean().openapi({ description: 'Always true if the service sends no mails.' });
 export const verificationSchema = z.object({ emailVerified: emailVerifiedSchema }).openapi('EmailVerified');
@@ -73,11 +73,11 @@ export const loginBodySchema = z
 export const refreshBodySchema = z.object({ refreshToken: refreshTokenSchema }).openapi('RefreshRequest');
 
 export const logoutBodySchema = z
-  .object({ refreshToken: refreshTokenSchema.optional() })
+  .strictObject({ refreshToken: refreshTokenSchema.optional() })
   .openapi('LogoutRequest', { description: 'The session to end; by default that of the bearer token.' });
 
 export const passwordBodySchema = z
-  .object({
+  .strictObject({
     oldPassword: oldPasswordSchema,
     newPassword: newPasswordSchema,
     deviceToken: shownDeviceTokenSchema,
@@ -128,7 +128,7 @@ export const passwordChangedSchema = z
   })
   .openapi('PasswordChanged');
 
-export const confirmationBodySchema = z.object({ password: oldPasswordSchema }).openapi('ConfirmationRequest');
+export const confirmationBodySchema = z.strictObject({ password: oldPasswordSchema }).openapi('ConfirmationRequest');
 export const confirmedSchema = z.object({ message: z.literal('confirmed') }).openapi('Confirmed');
 
 const sessionIdSchema = z.string().openapi({ example: '5f2b9c7d1e8a4f3b6c0d2e1f' });

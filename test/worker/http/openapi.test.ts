@@ -4,14 +4,14 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { scopesFor } from '../../../src/domain/access.ts';
 import { createApp } from '../../../src/app.ts';
 import { statusByError } from '../../../src/protocol/error-status.ts';
-import { createSchemaCheck } from '../../../rig/inputs/json-schema.ts';
+import { createSchemaCheck, resolve, type JsonSchema } from '../../../rig/inputs/json-schema.ts';
 import {
   exampleBody,
   listOperations,
   type OpenApiDocument,
   type Operation,
 } from '../../../rig/inputs/openapi-document.ts';
-import { send } from '../rig/clients/client.ts';
+import { call, send } from '../rig/clients/client.ts';
 
 let document: OpenApiDocument;
 let operations: Operation[];
@@ -58,15 +58,14 @@ describe('the OpenAPI document', () => {
   });
 
   it('knows both authentication schemes, and lets keys do all but what a user does in person', () => {
-    expect(Object.keys(document.components.securitySchemes)).toEqual(['bearerAuth', 'apiKeyId', 'apiKeySecret']);
+    expect(Object.keys(document.components.securitySchemes)).toEqual(['bearerAuth', 'keyId', 'apiKey']);
     const schemesOf = ({ security = [] }: Operation) => security.map((scheme) => Object.keys(scheme).join('+'));
     for (const operation of operations) {
       const schemes = schemesOf(operation);
       const isForKeys = operation['x-actions']?.some((action) => scopesFor(action).length > 0) === true;
       // Once for each scope of which a key needs one.
-      if (isForKeys)
-        expect(new Set(schemes), nameOf(operation)).toEqual(new Set(['bearerAuth', 'apiKeyId+apiKeySecret']));
-      else expect(schemes, nameOf(operation)).not.toContain('apiKeyId+apiKeySecret');
+      if (isForKeys) expect(new Set(schemes), nameOf(operation)).toEqual(new Set(['bearerAuth', 'keyId+apiKey']));
+      else expect(schemes, nameOf(operation)).not.toContain('keyId+apiKey');
     }
   });
 
@@ -89,6 +88,32 @@ describe('the OpenAPI document', () => {
         const status = String(statusByError[message as keyof typeof statusByError]);
         expect(operation.responses[status], `${nameOf(operation)} ${message}`).toBeDefined();
       }
+    }
+  });
+
+  it('refuses unknown members of a body by their name, but for those that the contract lets clients send', async () => {
+    const open = operations.filter(({ requestBody }) => {
+      const schema = resolve(
+        document,
+        requestBody?.content['application/json']?.schema ?? { additionalProperties: false },
+      );
+      return (schema as JsonSchema)['additionalProperties'] !== false;
+    });
+    expect(open.map(nameOf).sort()).toEqual([
+      'POST /api/v1/devices/activate',
+      'POST /api/v1/devices/{deviceId}/control',
+      'POST /api/v1/products',
+      'POST /api/v1/users/login',
+      'POST /api/v1/users/refresh-token',
+      'POST /api/v1/users/register',
+      'POST /t/{token}/api/v1/devices/activate',
+      'PUT /api/v1/products/{productKey}',
+    ]);
+    for (const body of [{ email: 'a@b.test', mail: 1 }, { mail: 1 }]) {
+      expect(await call('POST', '/users/password-reset', { body })).toMatchObject({
+        status: 400,
+        message: 'invalid_request: mail: unknown member',
+      });
     }
   });
 
