@@ -1,5 +1,5 @@
 // A switch for Latchwork on the Arduino core for ESP32, with stock PubSubClient (256 bytes) and ArduinoJson 7.
-// Not compiled where it was written: see ../../README.md.
+// Type-checked against stubs, never run on a board: see ../../README.md.
 #include <ArduinoJson.h>
 #include <HTTPClient.h>
 #include <Preferences.h>
@@ -11,6 +11,8 @@ const char *WIFI_PASSWORD = "password";
 const char *API = "http://192.168.1.20:8787/api/v1";
 const char *PRODUCT_KEY = "my-switch";
 const char *SERIAL_NUMBER = "SN-1";
+// BOOT on most boards. Held for five seconds while the firmware runs, it erases what the activation answered.
+const uint8_t BUTTON = 0;
 
 WiFiClient net;
 PubSubClient mqtt(net);
@@ -21,7 +23,7 @@ String server, name, password, base;
 uint16_t port;
 String position = "middle";
 uint32_t nextId = 1;
-unsigned long lastReportMs, lastTryMs;
+unsigned long lastReportMs, lastTryMs, pressedMs;
 
 void activate() {
   HTTPClient http;
@@ -48,6 +50,14 @@ void activate() {
   flash.putUShort("port", broker["port"].as<uint16_t>());
   flash.putString("name", broker["clientId"].as<const char *>());
   flash.putString("password", broker["password"].as<const char *>());
+}
+
+void eraseIfHeld() {
+  if (digitalRead(BUTTON) == HIGH) pressedMs = 0;
+  else if (pressedMs == 0) pressedMs = millis();
+  if (pressedMs == 0 || millis() - pressedMs < 5000) return;
+  flash.clear();
+  ESP.restart();
 }
 
 void load() {
@@ -91,6 +101,7 @@ void onCommand(char *, byte *payload, unsigned int length) {
 
 void setup() {
   Serial.begin(115200);
+  pinMode(BUTTON, INPUT_PULLUP);
   flash.begin("latchwork");
   WiFi.begin(WIFI_SSID, WIFI_PASSWORD);
   mqtt.setCallback(onCommand);
@@ -98,6 +109,7 @@ void setup() {
 }
 
 void loop() {
+  eraseIfHeld();
   if (mqtt.connected()) {
     mqtt.loop();
     if (millis() - lastReportMs > 30000) report();
@@ -113,7 +125,7 @@ void loop() {
     mqtt.subscribe((base + "/thing/service/property/set").c_str(), 1);
     report();
   } else {
-    // 4, 5: refused. The service's events of the device say why; hold the button at start to erase the flash and activate anew.
+    // 4, 5: refused. The service's events of the device say why; hold the button to erase the flash and activate anew.
     Serial.printf("MQTT: %d\n", mqtt.state());
   }
 }

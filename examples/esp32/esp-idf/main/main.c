@@ -1,14 +1,18 @@
 // A switch for Latchwork on ESP-IDF 5: esp_http_client, esp-mqtt, cJSON.
-// Not compiled where it was written: see ../../README.md.
+// Type-checked against stubs, never run on a board: see ../../README.md. The task of app_main owns all state of the device.
+// The task of esp-mqtt only puts into a queue what it heard.
 #include <stdio.h>
 #include <string.h>
 #include "cJSON.h"
+#include "driver/gpio.h"
 #include "esp_event.h"
 #include "esp_http_client.h"
 #include "esp_log.h"
+#include "esp_system.h"
 #include "esp_wifi.h"
 #include "freertos/FreeRTOS.h"
 #include "freertos/event_groups.h"
+#include "freertos/queue.h"
 #include "freertos/task.h"
 #include "mqtt_client.h"
 #include "nvs.h"
@@ -19,9 +23,17 @@
 #define API "http://192.168.1.20:8787/api/v1"
 #define PRODUCT_KEY "my-switch"
 #define SERIAL_NUMBER "SN-1"
+// BOOT on most boards. Held for five seconds while the firmware runs, it erases what the activation answered.
+#define BUTTON GPIO_NUM_0
 
 static const char *TAG = "latchwork";
 static EventGroupHandle_t wifi_events;
+// What was heard; without a command it is a new connection. A command has at most 256 bytes with its topic.
+typedef struct {
+  int length;
+  char command[256];
+} heard_t;
+static QueueHandle_t heard_queue;
 static esp_mqtt_client_handle_t client;
 // As the activation answered. The name is {productKey}&{deviceId}, of 77 characters at most.
 static char server[128], name[80], password[64], base[96];
@@ -141,25 +153,45 @@ static void on_command(const char *data, int length) {
 
 static void on_mqtt(void *arg, esp_event_base_t event_base, int32_t id, void *data) {
   esp_mqtt_event_handle_t event = data;
-  if (id == MQTT_EVENT_CONNECTED) {
-    char topic[128];
-    snprintf(topic, sizeof topic, "%s/thing/service/property/set", base);
-    esp_mqtt_client_subscribe(client, topic, 1);
-    report();
-  } else if (id == MQTT_EVENT_DATA && event->data_len == event->total_data_len) {
-    on_command(event->data, event->data_len);
-  } else if (id == MQTT_EVENT_ERROR && event->error_handle->error_type == MQTT_ERROR_TYPE_CONNECTION_REFUSED) {
-    // The service's events of the device say why.
+  heard_t heard = {0};
+  if (id == MQTT_EVENT_ERROR && event->error_handle->error_type == MQTT_ERROR_TYPE_CONNECTION_REFUSED) {
+    // The service's events of the device say why; hold the button to erase the flash and activate anew.
     ESP_LOGW(TAG, "MQTT refused: %d", event->error_handle->connect_return_code);
+  } else if (id == MQTT_EVENT_DATA && event->data_len == event->total_data_len &&
+             event->data_len <= (int)sizeof heard.command) {
+    heard.length = event->data_len;
+    memcpy(heard.command, event->data, event->data_len);
+    xQueueSend(heard_queue, &heard, 0);
+  } else if (id == MQTT_EVENT_CONNECTED) {
+    xQueueSend(heard_queue, &heard, 0);
   }
+}
+
+static void on_connected(void) {
+  char topic[128];
+  snprintf(topic, sizeof topic, "%s/thing/service/property/set", base);
+  esp_mqtt_client_subscribe(client, topic, 1);
+  report();
+}
+
+static void erase(void) {
+  nvs_handle_t flash;
+  ESP_ERROR_CHECK(nvs_open("latchwork", NVS_READWRITE, &flash));
+  ESP_ERROR_CHECK(nvs_erase_all(flash));
+  ESP_ERROR_CHECK(nvs_commit(flash));
+  nvs_close(flash);
+  esp_restart();
 }
 
 void app_main(void) {
   ESP_ERROR_CHECK(nvs_flash_init());
+  ESP_ERROR_CHECK(gpio_set_direction(BUTTON, GPIO_MODE_INPUT));
+  ESP_ERROR_CHECK(gpio_set_pull_mode(BUTTON, GPIO_PULLUP_ONLY));
   start_wifi();
   while (!load()) {
     if (!activate()) vTaskDelay(pdMS_TO_TICKS(5000));
   }
+  heard_queue = xQueueCreate(8, sizeof(heard_t));
   esp_mqtt_client_config_t config = {
       .broker.address = {.hostname = server, .port = port, .transport = MQTT_TRANSPORT_OVER_TCP},
       .credentials = {.client_id = name, .username = name, .authentication.password = password},
@@ -168,8 +200,20 @@ void app_main(void) {
   client = esp_mqtt_client_init(&config);
   esp_mqtt_client_register_event(client, ESP_EVENT_ANY_ID, on_mqtt, NULL);
   esp_mqtt_client_start(client);
+  TickType_t reported_at = xTaskGetTickCount(), pressed_at = 0;
   for (;;) {
-    vTaskDelay(pdMS_TO_TICKS(30000));
-    report();
+    heard_t heard;
+    if (xQueueReceive(heard_queue, &heard, pdMS_TO_TICKS(100)) == pdTRUE) {
+      if (heard.length == 0) on_connected();
+      else on_command(heard.command, heard.length);
+    }
+    TickType_t now = xTaskGetTickCount();
+    if (now - reported_at >= pdMS_TO_TICKS(30000)) {
+      reported_at = now;
+      report();
+    }
+    if (gpio_get_level(BUTTON) != 0) pressed_at = 0;
+    else if (pressed_at == 0) pressed_at = now;
+    else if (now - pressed_at >= pdMS_TO_TICKS(5000)) erase();
   }
 }
