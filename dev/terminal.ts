@@ -57,7 +57,8 @@ function describeDeviceTrouble(event: unknown, fields: Record<string, unknown>):
   const words = (...parts: unknown[]): string => parts.join(' ').replaceAll('_', ' ');
   if (event === rejectedMessageEvent) {
     const members = Array.isArray(dropped) && dropped.length > 0 ? ` (${dropped.join(', ')})` : '';
-    return `${String(deviceId)}: ${String(topic)} not understood, ${words(reason)}${members}: ${shorten(text ?? '')}`;
+    const said = typeof text === 'string' && text !== '' ? `: ${shorten(text)}` : '';
+    return `${String(deviceId)}: ${shorten(topic ?? 'messages')} not used, ${words(reason)}${members}${said}`;
   }
   // The local broker logs this; its user names end with the device id.
   if (event === 'login_refused') {

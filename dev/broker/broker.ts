@@ -19,7 +19,6 @@ const lastReportsMs = 500;
 const log = createJsonLog('broker');
 const env = process.env;
 const rights = new WeakMap<Client, TopicRight[]>();
-const loggedRefusals = new WeakSet<Client>();
 
 runPart(log, async () => {
   const [workerUrl, hookSecret] = [requireSetting('WORKER_URL'), requireSetting('BROKER_HOOK_SECRET')];
@@ -95,11 +94,8 @@ function createBroker(hooks: WorkerHooks): Promise<Aedes> {
     authorizePublish: (client, packet, done) => {
       const { topic, retain: isRetained } = packet;
       if (client === null || !mayUse(rightsOf(client), { action: 'publish', topic, isRetained })) {
-        // Once a connection: a device that keeps trying must not fill the log.
-        if (client !== null && !loggedRefusals.has(client)) {
-          log('warn', 'publish_refused', { clientId: client.id, topic });
-          loggedRefusals.add(client);
-        }
+        // A device's client id is its name.
+        if (client !== null) hooks.reportRefused({ username: client.id, topic, retain: isRetained });
         // MQTT 3.1.1 has no way to refuse, and aedes ends the connection on an error: like EMQX's default, acknowledge
         // and drop.
         Object.assign(packet, { topic: refusedTopic, retain: false, payload: Buffer.alloc(0) });

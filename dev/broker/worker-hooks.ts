@@ -69,6 +69,14 @@ export class WorkerHooks {
     this.#reports.set(clientId, report);
   }
 
+  /** The Worker, asked for the right of a publish that was refused here, tells the device's owner. */
+  reportRefused(publish: { username: string; topic: string; retain: boolean }): void {
+    const report = this.#post('authz', { ...publish, action: 'publish' }).then((answer) => answer.arrayBuffer());
+    report.catch((error: unknown) => {
+      this.#options.log('warn', 'refused_publish_not_reported', { reason: describeFailure(error), ...publish });
+    });
+  }
+
   /** Waits that long for reports under way and drops the rest: the Worker notices by itself. */
   async close(patienceMs: number): Promise<void> {
     await Promise.race([Promise.all(this.#reports.values()), sleep(patienceMs)]);
@@ -88,7 +96,7 @@ export class WorkerHooks {
   }
 
   /** @throws Error if the Worker does not answer with success */
-  async #post(hook: 'connect' | 'events', body: object): Promise<Response> {
+  async #post(hook: 'connect' | 'authz' | 'events', body: object): Promise<Response> {
     const { workerUrl, hookSecret } = this.#options;
     const response = await fetch(new URL(`/hooks/emqx/${hook}`, workerUrl), {
       method: 'POST',

@@ -16,6 +16,8 @@ type BrokerEvent = {
 export class HookServer extends LoopbackServer {
   readonly events: BrokerEvent[] = [];
   readonly logins: HookRequest[] = [];
+  /** Publishes that the broker refused. */
+  readonly refused: object[] = [];
   isDown = false;
 
   private constructor() {
@@ -40,6 +42,10 @@ export class HookServer extends LoopbackServer {
     if (path === '/hooks/emqx/events') {
       this.events.push(JSON.parse(body) as BrokerEvent);
       return { status: 204 };
+    }
+    if (path === '/hooks/emqx/authz') {
+      this.refused.push(JSON.parse(body) as object);
+      return { status: 200, answer: '{"result":"deny"}' };
     }
     const login = JSON.parse(body) as HookRequest;
     this.logins.push(login);

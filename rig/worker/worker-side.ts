@@ -268,7 +268,8 @@ export class WorkerSide extends LoopbackServer {
     this.batches.push(batch);
     for (const { topic, count } of batch.dropped) this.dropped.set(topic, (this.dropped.get(topic) ?? 0) + count);
     const results = batch.items.map((item) => {
-      const verdict = this.faults.judge(item);
+      const isTooLarge = item.payload === undefined && item.payloadBase64 === undefined;
+      const verdict = isTooLarge ? ({ result: 'rejected', reason: 'too_large' } as const) : this.faults.judge(item);
       const name = `${batch.spoolId}/${item.seq}`;
       if (verdict.result === 'accepted' && !this.#seen.has(name)) {
         this.#seen.add(name);

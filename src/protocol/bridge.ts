@@ -13,7 +13,7 @@ export const maxBatchBytes = 1024 * 1024;
 /** Devices of one batch whose dropped messages are counted. */
 export const maxDroppedCounts = 50;
 
-/** What a message of a device may have. The bridge keeps the head of a longer one in its dead letters and does not send it. */
+/** What a message of a device may have. The bridge keeps the head of a longer one in its dead letters and does not send that. */
 export const maxPayloadBytes = 16 * 1024;
 
 export const uplinkFilters = [
@@ -29,7 +29,7 @@ const spoolIdSchema = z.string().regex(/^[A-Za-z0-9._-]{1,80}$/);
 export const uplinkItemSchema = z.object({
   seq: z.int().positive(),
   topic: z.string().max(1024),
-  /** The payload as text if it is valid UTF-8, else base64 in `payloadBase64`. */
+  /** The payload as text if it is valid UTF-8, else base64 in `payloadBase64`; neither if it is too large. */
   payload: z.string().optional(),
   payloadBase64: z.string().optional(),
   /** MQTT DUP as the broker sent it: this delivery may be a repetition of an earlier one. */

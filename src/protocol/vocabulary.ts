@@ -60,6 +60,7 @@ export type LoginRefusalReason = (typeof loginRefusalReasons)[number];
 
 export const rejectionReasons = [
   'too_large',
+  'not_text',
   'not_json',
   'too_complex',
   'not_an_object',
@@ -68,6 +69,18 @@ export const rejectionReasons = [
   'invalid_status',
   'wrong_type',
 ] as const;
+
+/** Why a message that the device no longer holds is not used. */
+export const messageRejectionReasons = [
+  ...rejectionReasons,
+  'retained',
+  'wrong_topic',
+  'qos_not_supported',
+  'device_disabled',
+  'session_revoked',
+  'handling_failed',
+] as const;
+export type MessageRejectionReason = (typeof messageRejectionReasons)[number];
 
 export const floodReasons = ['too_many_messages'] as const;
 export type FloodReason = (typeof floodReasons)[number];
@@ -128,6 +141,7 @@ export const deviceEventStatuses = [
   'offline',
   'login_refused',
   'flooded',
+  'message_rejected',
   'activated',
   'activation_refused',
   'credentials',

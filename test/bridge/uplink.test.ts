@@ -217,13 +217,16 @@ describe('answers for single messages', () => {
     expect(readDeadLetters(rig.dir)).toMatchObject([{ reason: 'invalid_request', item: { payload: 'd2:42' } }]);
   });
 
-  test('a message that is too large is put aside without being sent, with its head and its size', async () => {
+  test('a message that is too large goes up without its payload, and is put aside with its head and its size', async () => {
     rig.spoolReport('d1', 'd1:0');
     rig.spoolReport('d1', `d1:1${'x'.repeat(1_100_000)}`);
     rig.spoolReport('d1', 'd1:2');
     await rig.untilEffects(2);
     expect(rig.worker.effects).toEqual(['d1:0', 'd1:2']);
     expect(rig.worker.violations).toEqual([]);
+    await rig.untilEmpty();
+    const sent = rig.worker.batches.flatMap(({ items }) => items);
+    expect(sent.map(({ payload }) => payload)).toEqual(['d1:0', undefined, 'd1:2']);
     const head = `d1:1${'x'.repeat(1020)}`;
     expect(readDeadLetters(rig.dir)).toMatchObject([
       { reason: 'too_large', item: { payload: head, payloadBytes: 1_100_004 } },

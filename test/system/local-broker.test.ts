@@ -153,7 +153,7 @@ describe('topics', () => {
     await vi.waitFor(() => expect(seen).toEqual([`${bystander.root}/status unmoved`]));
   });
 
-  test('only the status may be retained', async () => {
+  test('only the status may be retained, and the Worker hears of what was refused', async () => {
     const { name, root } = newDevice();
     const client = await online(name);
     await client.publishAsync(`${root}/thing/event/property/post`, 'not kept', { qos: 1, retain: true });
@@ -161,6 +161,8 @@ describe('topics', () => {
     const seen = collect(client);
     await client.subscribeAsync(`${root}/#`);
     await vi.waitFor(() => expect(seen).toEqual([`${root}/status kept`]));
+    const topic = `${root}/thing/event/property/post`;
+    await vi.waitFor(() => expect(hook.refused).toEqual([{ username: name, topic, retain: true, action: 'publish' }]));
   });
 
   test('a persistent session does not receive what it was refused, not even from its queue', async () => {

@@ -74,8 +74,12 @@ test.each([
   const mistaken = await connectAsync({ ...login, password });
   await mistaken.publishAsync(topics.propertyPost, '{"params":{"position":"sideways"}}', { qos: 1 });
   await run.untilTold(
-    new RegExp(`device +${id}: thing/event/property/post not understood, wrong type \\(position\\): {"params`),
+    new RegExp(`device +${id}: thing/event/property/post not used, wrong type \\(position\\): {"params`),
   );
+  await mistaken.publishAsync(topics.propertyPost, '{}', { qos: 1, retain: true });
+  await run.untilTold(new RegExp(`device +${id}: /sys/\\S+/thing/event/property/post not used, retained`));
+  await mistaken.publishAsync(topics.propertyPost, 'x'.repeat(20_000), { qos: 1 });
+  await run.untilTold(new RegExp(`device +${id}: thing/event/property/post not used, too large`));
   await mistaken.endAsync();
 
   for (const part of parts) {

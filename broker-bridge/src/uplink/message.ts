@@ -10,6 +10,8 @@ export type UplinkMessage = {
   device: string;
   receivedAtMs: number;
   json: string;
+  /** As the dead letters keep it. */
+  letter: string;
   bytes: number;
   /** Why it goes to the dead letters and is not sent; null if it is sent. */
   refusal: string | null;
@@ -25,16 +27,17 @@ export function prepare(item: SpoolItem): UplinkMessage {
   const { topic, payload, receivedAtMs } = item;
   const known = { item, device: deviceOf(topic), receivedAtMs, failures: { tries: 0, takenBefore: -1 } };
   if (item.trueBytes !== null || payload.length > maxPayloadBytes) {
-    const content = writeContent(payload.subarray(0, headBytes));
-    const json = writeItem(item, `${content},"payloadBytes":${item.trueBytes ?? payload.length}`);
-    return { ...known, json, bytes: 0, refusal: 'too_large' };
+    const size = `"payloadBytes":${item.trueBytes ?? payload.length}`;
+    const letter = writeItem(item, `${writeContent(payload.subarray(0, headBytes))},${size}`);
+    const json = writeItem(item, size);
+    return { ...known, json, letter, bytes: Buffer.byteLength(json) + 1, refusal: null };
   }
   try {
     const json = writeItem(item, writeContent(payload));
-    return { ...known, json, bytes: Buffer.byteLength(json) + 1, refusal: null };
+    return { ...known, json, letter: json, bytes: Buffer.byteLength(json) + 1, refusal: null };
   } catch (error) {
     const json = JSON.stringify({ seq: item.seq, topic, receivedAtMs });
-    return { ...known, json, bytes: 0, refusal: `cannot be prepared: ${describeError(error)}` };
+    return { ...known, json, letter: json, bytes: 0, refusal: `cannot be prepared: ${describeError(error)}` };
   }
 }
 

@@ -305,8 +305,8 @@ export class Uplink {
     const about = { messages: rejected.size, firstTopic: item.topic, firstReason, requestId };
     try {
       await this.#parts.deadLetters.add(
-        Array.from(rejected, ([{ json }, reason]) => {
-          return { deadLetteredAt, reason, requestId, spoolId, item: JSON.parse(json) as unknown };
+        Array.from(rejected, ([{ letter }, reason]) => {
+          return { deadLetteredAt, reason, requestId, spoolId, item: JSON.parse(letter) as unknown };
         }),
       );
     } catch (error) {

@@ -53,6 +53,7 @@ export const activityTexts = {
     offline: 'Offline',
     login_refused: 'Login refused',
     flooded: 'Messages dropped',
+    message_rejected: 'Message not used',
     activated: 'Activated',
     activation_refused: 'Activation refused',
     credentials: 'Messaging password',

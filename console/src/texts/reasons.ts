@@ -21,9 +21,28 @@ type Reasons = {
     | 'broker_restart';
 };
 
+const rejected: Record<Reasons['rejected'], string> = {
+  too_large: 'it is too large',
+  not_text: 'it is not text',
+  not_json: 'it is not JSON',
+  too_complex: 'it is nested too deeply',
+  not_an_object: 'it is not a JSON object',
+  unknown_method: 'its method is unknown',
+  params_not_an_object: 'its params are no JSON object',
+  invalid_status: 'its status is neither online nor offline',
+  wrong_type: 'of the wrong type',
+};
+
 export const reasonsTexts: { reasons: { [Kind in keyof Reasons]: Record<Reasons[Kind], string> } } = {
   reasons: {
     event: {
+      ...rejected,
+      retained: 'only the status may be retained',
+      wrong_topic: 'the device may not publish to this topic',
+      qos_not_supported: 'QoS 2 is not supported',
+      device_disabled: 'the device is disabled',
+      session_revoked: 'its session was revoked',
+      handling_failed: 'the service failed to handle it',
       connected: 'connected',
       disconnected: 'disconnected',
       authenticated: 'logged in',
@@ -84,16 +103,7 @@ export const reasonsTexts: { reasons: { [Kind in keyof Reasons]: Record<Reasons[
       requested: 'on request',
       revoked: 'its sender may not send commands any more',
     },
-    rejected: {
-      too_large: 'it is too large',
-      not_json: 'it is not JSON',
-      too_complex: 'it is nested too deeply',
-      not_an_object: 'it is not a JSON object',
-      unknown_method: 'its method is unknown',
-      params_not_an_object: 'its params are no JSON object',
-      invalid_status: 'its status is neither online nor offline',
-      wrong_type: 'of the wrong type',
-    },
+    rejected,
     end: {
       clean: 'the device closed the connection',
       normal: 'the device closed the connection',

@@ -198,8 +198,9 @@ function takePublish(step: DirectStep, packet: PublishPacket, { own }: DirectRul
   const right = own.get(topic);
   // MQTT-3.3.2-2
   if (right === undefined && (topic === '' || /[+#]/.test(topic))) return { reason: 'topic_invalid', topic } as const;
-  if (isRetained && level === 5) return { reason: 'retain_not_supported', topic } as const;
-  if (right === undefined || (isRetained && !right.mayRetain)) return { reason: 'topic_forbidden', topic } as const;
+  if (isRetained && (level === 5 || right?.mayRetain === false))
+    return { reason: 'retain_not_supported', topic } as const;
+  if (right === undefined) return { reason: 'topic_forbidden', topic } as const;
   const { action } = right;
   if (qos === 1) {
     step.replies.push({ kind: 'puback', packetId, message: step.messages.length });

@@ -268,9 +268,9 @@ export class DeviceSession extends DurableObject<Env> {
         others.push(...ingested.others.map((other) => ({ ...other, position })));
         last = ingested;
       } catch (error) {
-        const { seq } = message;
+        const { seq, action } = message;
         log('error', 'message put aside', { deviceId, spoolId, seq, ...describeError(error) });
-        this.#device.decide({ kind: 'message_put_aside', spoolId, seq });
+        this.#device.decide({ kind: 'message_put_aside', spoolId, seq, action });
         others.push({ result: 'rejected', reason: 'handling_failed', position });
       }
     }

@@ -1,4 +1,4 @@
-// Log lines for the maker of a device: a message that was not understood, a refused login. A few a minute for each device, however
+// Log lines for the maker of a device: a message that is not used, a refused login. A few a minute for each device, however
 // many there are; all that is kept of them is in the device's properties and events. Decides and keeps nothing else.
 import type { DeviceState } from '../../domain/device/core/state.ts';
 import { log } from '../../log.ts';
@@ -19,11 +19,15 @@ export class DeviceTrouble {
 
   note(before: DeviceState | undefined, state: DeviceState, nowMs: number): void {
     if (before === undefined) return;
-    const { lastRejected, loginRefusals } = state;
-    if (lastRejected !== before.lastRejected && lastRejected !== null) {
-      const { action, reason, dropped, text } = lastRejected;
-      this.#line(rejectedMessageEvent, { topic: action, reason, dropped, ...(this.#showsText && { text }) }, nowMs);
+    const { lastRejected, loginRefusals, rejections, floods } = state;
+    for (const rejection of rejections) {
+      if (before.rejections.includes(rejection)) continue;
+      const { topic, reason } = rejection;
+      const read = lastRejected !== before.lastRejected && lastRejected?.reason === reason ? lastRejected : undefined;
+      const text = this.#showsText ? read?.text : undefined;
+      this.#line(rejectedMessageEvent, { topic, reason, dropped: read?.dropped, text }, nowMs);
     }
+    if (floods !== before.floods) this.#line(rejectedMessageEvent, { reason: 'too_many_messages' }, nowMs);
     const refusal = loginRefusals.at(-1);
     if (loginRefusals !== before.loginRefusals && refusal !== undefined) {
       const { reason, count, address } = refusal;
@@ -31,9 +35,10 @@ export class DeviceTrouble {
     }
   }
 
-  #line(event: string, fields: Record<string, unknown>, nowMs: number): void {
-    if (nowMs - (this.#linedAtMs.get(event) ?? -Infinity) < lineEveryMs) return;
-    this.#linedAtMs.set(event, nowMs);
+  #line(event: string, fields: { reason: string } & Record<string, unknown>, nowMs: number): void {
+    const name = `${event} ${fields.reason}`;
+    if (nowMs - (this.#linedAtMs.get(name) ?? -Infinity) < lineEveryMs) return;
+    this.#linedAtMs.set(name, nowMs);
     log('info', event, { deviceId: this.#deviceId, ...fields });
   }
 }

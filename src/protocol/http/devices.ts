@@ -83,7 +83,7 @@ export const deviceSchema = z
   .openapi('Device');
 
 export const changeDeviceBodySchema = z
-  .object({
+  .strictObject({
     name: lineSchema(1, 100).openapi({ example: 'Hall light' }),
     disabled: z.boolean().openapi({ description: 'A disabled device is kept out until it is enabled.', example: true }),
     reactivation: z.literal('open').nullable().openapi({
@@ -167,6 +167,7 @@ export const deviceEventPageSchema = pageSchema(
             ...words.transitionReasons,
             ...words.loginRefusalReasons,
             ...words.floodReasons,
+            ...words.messageRejectionReasons,
             ...words.activationReasons,
             ...words.activationRefusalReasons,
             ...words.ownershipChanges,
@@ -178,7 +179,10 @@ export const deviceEventPageSchema = pageSchema(
         .openapi({ description: 'Why the device came or went, or what was done to it.', example: 'disconnected' }),
       detail: z
         .string()
-        .openapi({ description: "The broker's word for it, a `linkId`, or empty.", example: 'tcp_closed' }),
+        .openapi({
+          description: "The broker's word for it, a `linkId`, the topic of a message, or empty.",
+          example: 'tcp_closed',
+        }),
       time: instantSchema.openapi({ description: 'Of what is counted the last one.' }),
       count: z.int().min(1).optional().openapi({
         description: 'How many attempts or messages within an hour, or how many transitions, the entry stands for.',

@@ -8,7 +8,7 @@ import { noteRefusal } from '../../http/request-log.ts';
 import { describeError, log } from '../../log.ts';
 import { emqxAuthzSchema, emqxConnectSchema, emqxEventSchema } from '../../protocol/hooks.ts';
 import { aclOf } from '../../services/broker/provisioner-emqx.ts';
-import { decideConnect, refuseTopic, reportConnection } from '../../services/broker/messaging-auth.ts';
+import { decideConnect, decideTopic, reportConnection } from '../../services/broker/messaging-auth.ts';
 
 export const emqxHookRoutes = createRouter();
 
@@ -21,7 +21,7 @@ emqxHookRoutes.post('/connect', validJson(emqxConnectSchema, denyLogin), async (
 
 emqxHookRoutes.post('/authz', validJson(emqxAuthzSchema, deny), (c) => {
   const { username, action, topic, retain: isRetained } = c.req.valid('json');
-  const refusal = refuseTopic(username, { action, topic, isRetained });
+  const refusal = decideTopic(c.var.context, username, { action, topic, isRetained });
   return refusal === undefined ? c.json({ result: 'allow' }) : deny(c, refusal);
 });
 

@@ -6,7 +6,7 @@ import { wireErrorOf, type Refusal } from '../../domain/refusal.ts';
 import { type AppEnv, createRouter, validJson } from '../../http/router.ts';
 import { noteRefusal } from '../../http/request-log.ts';
 import { goAuthAclSchema, goAuthUserSchema } from '../../protocol/hooks.ts';
-import { decideConnect, refuseTopic } from '../../services/broker/messaging-auth.ts';
+import { decideConnect, decideTopic } from '../../services/broker/messaging-auth.ts';
 
 export const mosquittoGoAuthHookRoutes = createRouter();
 
@@ -24,7 +24,7 @@ mosquittoGoAuthHookRoutes.post('/superuser', (c) => c.json({ ok: false, error: '
 
 mosquittoGoAuthHookRoutes.post('/acl', validJson(goAuthAclSchema, deny), (c) => {
   const { username, topic, acc } = c.req.valid('json');
-  const refusals = actionsByAccess[acc].map((action) => refuseTopic(username, { action, topic }));
+  const refusals = actionsByAccess[acc].map((action) => decideTopic(c.var.context, username, { action, topic }));
   const refusal = refusals.find((refused) => refused !== undefined);
   return refusal === undefined ? allow(c) : deny(c, refusal);
 });

@@ -7,7 +7,7 @@ import { bridgeName, isBridgeClientId } from '../../domain/topic-rights.ts';
 import { type AppEnv, createRouter, validJson } from '../../http/router.ts';
 import { noteRefusal } from '../../http/request-log.ts';
 import * as schemas from '../../protocol/hooks.ts';
-import { decideConnect, refuseTopic, rightsOfUser } from '../../services/broker/messaging-auth.ts';
+import { decideConnect, decideTopic, rightsOfUser } from '../../services/broker/messaging-auth.ts';
 
 export const rabbitmqHookRoutes = createRouter();
 
@@ -43,7 +43,7 @@ rabbitmqHookRoutes.on(methods, '/topic', validJson(schemas.rabbitmqTopicSchema, 
   const refusal: Refusal | undefined =
     topic === undefined
       ? { kind: 'topic_forbidden', action, topic: routingKey }
-      : refuseTopic(username, { action, topic });
+      : decideTopic(c.var.context, username, { action, topic });
   return refusal === undefined ? allow(c) : deny(c, refusal);
 });
 

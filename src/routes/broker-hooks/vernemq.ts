@@ -6,7 +6,7 @@ import type { Refusal } from '../../domain/refusal.ts';
 import { type AppEnv, createRouter, validJson } from '../../http/router.ts';
 import { noteRefusal } from '../../http/request-log.ts';
 import * as schemas from '../../protocol/hooks.ts';
-import { decideConnect, refuseTopic, reportConnection } from '../../services/broker/messaging-auth.ts';
+import { decideConnect, decideTopic, refuseTopic, reportConnection } from '../../services/broker/messaging-auth.ts';
 
 export const vernemqHookRoutes = createRouter();
 
@@ -23,7 +23,7 @@ vernemqHookRoutes.on('POST', both('auth_on_register'), validJson(schemas.vernemq
 
 vernemqHookRoutes.on('POST', both('auth_on_publish'), validJson(schemas.vernemqPublishSchema, deny), (c) => {
   const { username, topic, retain: isRetained } = c.req.valid('json');
-  const refusal = refuseTopic(username, { action: 'publish', topic, isRetained });
+  const refusal = decideTopic(c.var.context, username, { action: 'publish', topic, isRetained });
   if (refusal !== undefined) return deny(c, refusal);
   // Topic rights follow from the name alone, so VerneMQ need not ask at every message. With MQTT 5 it must: its cache has
   // no bound, and its key holds the message's properties, which a client makes up.

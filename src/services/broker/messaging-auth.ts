@@ -16,8 +16,8 @@ import {
 import { messagingName, parseMessagingName } from '../../domain/topics.ts';
 import type { PresenceEvent } from '../../domain/device/presence/presence.ts';
 import { credentialRefused, refuse, type Outcome, type Refusal } from '../../domain/refusal.ts';
-import { callDevice } from '../../objects/calls/stubs.ts';
-import type { ServiceContext } from '../../context.ts';
+import { callDevice, resultOr } from '../../objects/calls/stubs.ts';
+import { runInBackground, type ServiceContext } from '../../context.ts';
 
 /** `peer` is the address of the client, if the broker tells it. */
 export type ConnectRequest = { clientId: string; username: string; password: string; peer?: string | undefined };
@@ -51,6 +51,18 @@ export function refuseTopic(username: string, use: TopicUse | Delivery): Refusal
   const rights = rightsOfUser(username) ?? [];
   const isAllowed = use.action === 'receive' ? mayReceive(rights, use.topic) : mayUse(rights, use);
   return isAllowed ? undefined : { kind: 'topic_forbidden', action: use.action, topic: use.topic };
+}
+
+/** As `refuseTopic`. The owner of a device is told of a publish that the broker has taken and passes to nobody. */
+export function decideTopic({ env }: ServiceContext, username: string, use: TopicUse | Delivery): Refusal | undefined {
+  const refusal = refuseTopic(username, use);
+  const device = parseMessagingName(username);
+  if (refusal === undefined || use.action !== 'publish' || device === undefined) return refusal;
+  const reason = mayUse(rightsOfDevice(device), { ...use, isRetained: false }) ? 'retained' : 'wrong_topic';
+  const event = { kind: 'publish_refused', reason, topic: use.topic } as const;
+  const telling = callDevice(env, device.deviceId, 'reportRefused', 'once', (session) => session.decide(event));
+  runInBackground('tell a device of a refused publish', resultOr(null, telling));
+  return refusal;
 }
 
 /** undefined for a name that cannot have logged in. */

@@ -13,7 +13,7 @@ import { readItem } from './uplink-item.ts';
 
 type ItemResult = { seq: number } & (
   | { result: 'accepted' }
-  | { result: 'rejected'; reason: 'malformed_item' | 'unknown_topic' | 'not_text' }
+  | { result: 'rejected'; reason: 'malformed_item' | 'unknown_topic' }
   | { result: 'rejected'; reason: RejectionReason }
   | { result: 'retry'; reason: RetryReason }
 );
@@ -49,10 +49,10 @@ export async function takeBatch(
       results[index] = { seq: seqOf(raw), result: 'rejected', reason: 'malformed_item' };
       continue;
     }
-    const { seq, topic, payload } = item;
+    const { seq, topic, payload, payloadBase64 } = item;
     const target = targets.get(topic) ?? parseTopic(topic);
-    if (target === undefined || payload === undefined) {
-      results[index] = { seq, result: 'rejected', reason: target === undefined ? 'unknown_topic' : 'not_text' };
+    if (target === undefined) {
+      results[index] = { seq, result: 'rejected', reason: 'unknown_topic' };
       continue;
     }
     targets.set(topic, target);
@@ -62,7 +62,8 @@ export async function takeBatch(
     const message: InboundMessage = {
       seq,
       action: target.action,
-      payload,
+      payload: payload ?? '',
+      unreadable: payload !== undefined ? undefined : payloadBase64 === undefined ? 'too_large' : 'not_text',
       isDup: item.dup ?? false,
       redeliveryOf: item.redeliveryOf,
       isSoleReader: item.soleReader ?? false,
@@ -126,7 +127,7 @@ async function takeForDevice(env: Env, spoolId: string, group: Group): Promise<T
     results.push([index, reason === undefined ? { seq, result: 'accepted' } : { seq, result: 'rejected', reason }]);
     // Subscribers get what the device sent, also what the service cannot read, but not the echo of an announcement,
     // nor one of too many.
-    if (taken.result === 'ignored' || reason === droppedReason) continue;
+    if (taken.result === 'ignored' || reason === droppedReason || message.unreadable !== undefined) continue;
     const { result } = taken;
     heard.push({ topic, payload, isJson: result === 'accepted', spoolId, seq, receivedAtMs, result });
   }

@@ -1,8 +1,10 @@
 // Logins and topics at the hooks of every broker: the same policy (its own test is topic-rights.test), asked for as each vendor
 // asks, with the answers that it reads, byte by byte, and what the log says. What a vendor alone has is in its own file.
-import { beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { inPerson } from '../../../src/domain/access.ts';
+import { unwrap } from '../../../src/domain/refusal.ts';
 import { callHook, captureLog, type HookAnswer, hookSecret } from '../rig/clients/hooks.ts';
-import { provisionDevice, type TestDevice } from '../rig/provision.ts';
+import { provisionDevice, sessionOf, type TestDevice } from '../rig/provision.ts';
 
 type Login = Partial<Record<'clientId' | 'username' | 'password', string | null | undefined>>;
 type Use = { action: 'publish' | 'subscribe'; topic: string; isRetained?: boolean };
@@ -180,6 +182,27 @@ describe.each([emqx, rabbitmq, goAuth, ...vernemq])('a topic at $name', (vendor)
     expect(await askFor(vendor, username, { action, topic })).toEqual({ answered, refusals });
   });
 });
+
+it.each([emqx, rabbitmq, goAuth, ...vernemq])(
+  'a publish that $name is told to drop is an event of its device',
+  async (vendor) => {
+    const { name, deviceId } = await provisionDevice();
+    const root = `/sys/${name.replace('&', '/')}`;
+    const [wrong, retained] = [`${root}/other`, `${root}/thing/event/property/post`];
+    await askFor(vendor, name, { action: 'publish', topic: wrong });
+    await askFor(vendor, name, { action: 'subscribe', topic: wrong });
+    const { answered } = await askFor(vendor, name, { action: 'publish', topic: retained, isRetained: true });
+    // RabbitMQ and mosquitto-go-auth do not say what is retained.
+    const tellsRetained = answered?.body !== vendor.allowed.body;
+    await vi.waitFor(async () => {
+      const { list } = unwrap(await sessionOf(deviceId).events(inPerson(1), { page: 1, size: 10 }));
+      expect(list.filter(({ status }) => status === 'message_rejected').reverse()).toMatchObject([
+        { reason: 'wrong_topic', detail: wrong, count: 1 },
+        ...(tellsRetained ? [{ reason: 'retained', detail: retained, count: 1 }] : []),
+      ]);
+    });
+  },
+);
 
 it.each([emqx, ...vernemq])('a retained message at $name is for `status` alone', async (vendor) => {
   const retained = (rest: string): Use => ({ action: 'publish', topic: `${own}/${rest}`, isRetained: true });

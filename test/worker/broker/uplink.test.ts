@@ -32,6 +32,14 @@ async function post(items: unknown[], spoolId = 'spool-1') {
 
 const positionOf = async (device: DeviceIdentity) => (await statusOf(device)).position;
 
+/** How many messages were not used, by reason. */
+async function rejectionsOf({ deviceId }: DeviceIdentity): Promise<Record<string, number>> {
+  const { list } = unwrap(await sessionOf(deviceId).events(inPerson(1), { page: 1, size: 20 }));
+  return Object.fromEntries(
+    list.flatMap((event) => (event.status === 'message_rejected' ? [[event.reason, event.count]] : [])),
+  );
+}
+
 describe('a batch', () => {
   it('puts every report in effect and answers in the order of the items', async () => {
     const [one, two] = [await provisionDevice(), await provisionDevice()];
@@ -81,7 +89,7 @@ describe('a batch', () => {
       'unknown_topic',
       'unknown_topic',
       'not_text',
-      'not_text',
+      'too_large',
       'device_not_found',
       'device_not_found',
       'accepted',
@@ -92,6 +100,13 @@ describe('a batch', () => {
     ]);
     expect(results.slice(4, 11).map(({ seq }) => seq)).toEqual([901, 902, 903, 904, 905, 906, 907]);
     expect(await positionOf(device)).toBe('down');
+    const counts = { not_text: 1, too_large: 2, not_json: 1, not_an_object: 1 };
+    expect(await rejectionsOf(device)).toEqual(counts);
+    await post(items);
+    expect(await rejectionsOf(device), 'of messages that come again').toEqual(counts);
+    const retained = { ...itemOf(device, report('up')), retain: true };
+    await post([retained, { ...itemOf(device, '{"status":"online"}', 'status'), retain: true }], 'spool-2');
+    expect(await rejectionsOf(device)).toEqual({ ...counts, retained: 1 });
   });
 
   it('has its effect once, however often it comes', async () => {

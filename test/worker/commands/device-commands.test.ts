@@ -177,13 +177,13 @@ describe('GET /devices/:deviceId/properties', () => {
     const log = vi.spyOn(console, 'info').mockReturnValue();
     await bringUp(device, report({ position: 'sideways', angle: 4 }));
     await bringUp(device, report({ position: 'sideways', angle: 5 }));
-    const lines = log.mock.calls.flatMap(([line]) => (String(line).includes('not understood') ? [String(line)] : []));
+    const lines = log.mock.calls.flatMap(([line]) => (String(line).includes('message rejected') ? [String(line)] : []));
     log.mockRestore();
     // One line for many messages, without their text.
     expect(lines.map((line) => JSON.parse(line) as unknown)).toEqual([
       {
         level: 'info',
-        event: 'device message not understood',
+        event: 'device message rejected',
         deviceId: device.deviceId,
         topic: 'thing/event/property/post',
         reason: 'wrong_type',

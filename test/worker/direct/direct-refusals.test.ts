@@ -305,6 +305,29 @@ describe.each(levels)('SUBSCRIBE in %s', (_, level) => {
   });
 });
 
+describe.each(levels)('a publish in %s that is not used is an event with its reason and topic', (_, level) => {
+  const foreign = '/sys/switch/dev_00000000/status';
+  it.each<[string, string | undefined, string | Uint8Array, boolean]>([
+    ['retained', propertyPost, '{}', true],
+    ['wrong_topic', undefined, '{}', false],
+    ['too_large', propertyPost, 'x'.repeat(20_000), false],
+    ['not_text', propertyPost, new Uint8Array([0xff, 0xfe]), false],
+    ['not_json', propertyPost, 'hello', false],
+  ])('%s', async (reason, action, payload, retain) => {
+    const { device, client } = await connectNew({ level });
+    const topic = action === undefined ? foreign : topicOf(device, propertyPost);
+    client.send(publishPacket(topic, payload, { level, packetId: 8, retain }));
+    const endsSession = retain || action === undefined;
+    if (endsSession) {
+      const why = retain ? 'retain_not_supported' : 'topic_forbidden';
+      expect(await client.untilClosed()).toEqual({ code: 1008, reason: why });
+    } else expect((await client.next()).type).toBe(4);
+    const events = await sessionOf(device.deviceId).events(inPerson(1), { page: 1, size: 10 });
+    const list = (events.ok ? events.value.list : []).filter(({ status: kind }) => kind === 'message_rejected');
+    expect(list).toMatchObject([{ reason, detail: endsSession ? topic : action, count: 1 }]);
+  });
+});
+
 describe('a message that has no effect', () => {
   it.each([
     ['no text', new Uint8Array([0xff, 0xfe])],

@@ -1,6 +1,6 @@
 // Counts: budgets of a minute, in memory, which limit what a device may do; and counts of an hour for the owner's events, so
 // that nobody can fill the list.
-import type { LoginRefusalReason } from '../../../protocol/vocabulary.ts';
+import type { LoginRefusalReason, MessageRejectionReason } from '../../../protocol/vocabulary.ts';
 import { hourMs, minuteMs } from '../../time.ts';
 import { unspent, type Spent } from '../../token-bucket.ts';
 import type { Slice } from './state.ts';
@@ -20,9 +20,10 @@ type Counted<Facts> = readonly (HourlyCount & Facts)[];
 const saveCountEveryMs = minuteMs;
 
 export function hourlyCounts<Facts extends object>(
-  name: 'floods' | 'loginRefusals' | 'activations',
+  name: 'floods' | 'rejections' | 'loginRefusals' | 'activations',
   maxEntries: number,
   keyOf: (facts: Facts) => string,
+  saveEveryMs = saveCountEveryMs,
 ) {
   const slice: Slice<Counted<Facts>> = {
     initial: [],
@@ -33,7 +34,7 @@ export function hourlyCounts<Facts extends object>(
       if (saved === present) return false;
       return present.some((entry) => {
         const before = saved.find((other) => other.hour === entry.hour && keyOf(other) === keyOf(entry));
-        return before === undefined || entry.lastAtMs - before.lastAtMs >= saveCountEveryMs;
+        return before === undefined || entry.lastAtMs - before.lastAtMs >= saveEveryMs;
       });
     },
   };
@@ -55,6 +56,23 @@ export function countDropped<State extends { floods: readonly HourlyCount[] }>(
   nowMs: number,
 ): State {
   return { ...state, floods: floods.add(state.floods, {}, count, nowMs) };
+}
+
+type RejectionFacts = { reason: MessageRejectionReason; topic: string };
+type Rejection = HourlyCount & RejectionFacts;
+
+/** A device with a mistake makes it in every message. */
+const rejections = hourlyCounts<RejectionFacts>('rejections', 48, ({ reason }) => reason, 15 * minuteMs);
+export const rejectionsSlice = rejections.slice;
+
+export function countRejection<State extends { rejections: readonly Rejection[] }>(
+  state: State,
+  { reason, topic }: RejectionFacts,
+  nowMs: number,
+): State {
+  // A device makes up its topics.
+  const facts = { reason, topic: topic.slice(0, 128) };
+  return { ...state, rejections: rejections.add(state.rejections, facts, 1, nowMs) };
 }
 
 type LoginRefusalFacts = { reason: LoginRefusalReason; address: string | null };

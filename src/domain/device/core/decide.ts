@@ -23,7 +23,7 @@ import { logIn, noteConnection } from '../presence/broker-session.ts';
 import * as direct from '../presence/direct-session.ts';
 import * as projection from '../presence/projection.ts';
 import { addSubscription, pushMessage, removeSubscription } from '../messages/subscriptions.ts';
-import { countDropped } from './counts.ts';
+import { countDropped, countRejection } from './counts.ts';
 import { planNotices, tellDeleted } from './notices.ts';
 import type {
   Decision,
@@ -192,8 +192,9 @@ const reports: { [Kind in ReportKind]: (state: DeviceState, event: EventOf<Kind>
   direct_ended: (state, { end }, decision) => direct.endDirectSession(state, end, decision),
   direct_checked: (state, { open }, decision) => direct.checkDirectSession(state, open, decision),
   messages_dropped: (state, { count }, { nowMs }) => countDropped(state, count, nowMs),
+  publish_refused: (state, refused, { nowMs }) => countRejection(state, refused, nowMs),
   giver_checked: (state, event, decision) => endLinksOfKey(applyGiverCheck(state, event, decision), event),
-  message_put_aside: (state, { spoolId, seq }) => putAside(state, spoolId, seq),
+  message_put_aside: (state, { spoolId, seq, action }, { nowMs }) => putAside(state, spoolId, seq, action, nowMs),
 
   publication_ended: (state, event, decision) =>
     returnGuestUse(state, applyPublication(state, event, decision), event.commandId, decision.nowMs),

@@ -20,6 +20,7 @@ import type { Subscription } from '../messages/subscriptions.ts';
 import type { DeviceSettings, DeviceState } from './state.ts';
 import type { DirectEndReason } from '../../direct/answer-codes.ts';
 import type { RevokeCause } from '../../../protocol/relay.ts';
+import type { MessageRejectionReason } from '../../../protocol/vocabulary.ts';
 
 export type DeviceEvent =
   | ({ kind: 'provisioned'; deviceId: string; settings: DeviceSettings } & Activation)
@@ -41,8 +42,10 @@ export type DeviceEvent =
   | { kind: 'connection_reported'; report: ConnectionReport }
   | { kind: 'messages_received'; productKey: string; spoolId: string; messages: readonly InboundMessage[] }
   | { kind: 'messages_dropped'; count: number }
+  /** The broker acknowledged it, or will, and passes it to nobody. */
+  | { kind: 'publish_refused'; reason: MessageRejectionReason; topic: string }
   /** Saving the message's effect failed, saving that of others did not. */
-  | { kind: 'message_put_aside'; spoolId: string; seq: number }
+  | { kind: 'message_put_aside'; spoolId: string; seq: number; action: TopicAction }
   | { kind: 'relay_message_received'; productKey: string; generation: number; action: TopicAction; payload: string }
   | { kind: 'command_requested'; actor: Actor; request: CommandRequest; commandId: string; number: number }
   | { kind: 'publication_ended'; commandId: string; outcome: PublishOutcome }
@@ -89,6 +92,7 @@ export type EventOf<Kind extends EventKind> = Extract<DeviceEvent, { kind: Kind 
 export type RequestKind =
   | 'connection_reported'
   | 'messages_dropped'
+  | 'publish_refused'
   | 'relay_message_received'
   | 'cancel_requested'
   | 'subscription_requested'

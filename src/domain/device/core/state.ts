@@ -16,7 +16,7 @@ import { directSlice } from '../presence/direct-session.ts';
 import { inactivityDueAtMs, silenceAllowedMs } from '../presence/presence.ts';
 import { projectionSlice, recordCheckSlice } from '../presence/projection.ts';
 import { subscriptionsSlice } from '../messages/subscriptions.ts';
-import { budgetsSlice, floodsSlice, loginRefusalsSlice } from './counts.ts';
+import { budgetsSlice, floodsSlice, loginRefusalsSlice, rejectionsSlice } from './counts.ts';
 import { newHistorySlice } from './history.ts';
 import { noticesSlice } from './notices.ts';
 import type { PresenceLimits } from '../presence/presence-times.ts';
@@ -69,6 +69,7 @@ const slices = {
   guests: guestLinksSlice,
   loginRefusals: loginRefusalsSlice,
   floods: floodsSlice,
+  rejections: rejectionsSlice,
   activations: activationsSlice,
   lastRejected: lastRejectedSlice,
   commands: commandsSlice,

@@ -48,6 +48,7 @@ export type EventView =
   | { status: 'online' | 'offline'; reason: words.TransitionReason; detail: string; time: string; count?: number }
   | ({ status: 'login_refused'; reason: words.LoginRefusalReason } & CountedEvent)
   | ({ status: 'flooded'; reason: words.FloodReason } & Omit<CountedEvent, 'address'>)
+  | { status: 'message_rejected'; reason: words.MessageRejectionReason; detail: string; time: string; count: number }
   | ({
       status: 'activated' | 'activation_refused' | 'credentials';
       reason: words.ActivationReason | words.ActivationRefusalReason | 'contested';
@@ -96,7 +97,7 @@ export function viewEvents(
   const isWhole = seesSharing(state, actor);
   const { transitions: past, journal, guests: uses } = isWhole ? stored : { ...stored, journal: [], guests: [] };
   const from = (address: string | null) => (isWhole ? { address } : {});
-  const { loginRefusals, floods, activations, presence } = state;
+  const { loginRefusals, floods, rejections, activations, presence } = state;
   const { waiting } = presence;
   const transitions = waiting === null ? past : [waiting.entry, ...past];
   const refused = loginRefusals.map(({ reason, lastAtMs: time, count, address }) => {
@@ -104,6 +105,9 @@ export function viewEvents(
   });
   const flooded = floods.map(({ lastAtMs: time, count }) => {
     return { status: 'flooded', reason: 'too_many_messages', detail: '', time, count } as const;
+  });
+  const rejected = rejections.map(({ reason, topic: detail, lastAtMs: time, count }) => {
+    return { status: 'message_rejected', reason, detail, time, count } as const;
   });
   const activated = activations.map(({ status, reason, lastAtMs: time, count, address }) => {
     return { status, reason, detail: '', time, count, ...from(address) } as const;
@@ -117,7 +121,10 @@ export function viewEvents(
       : ({ status: 'ownership', detail: '', ...entry } as const);
   });
   // Transitions keep their order: an end that was reported late stands above the beginning that was known before.
-  const counted = mergeByTime(mergeByTime(mergeByTime(transitions, refused), flooded), activated);
+  const counted = mergeByTime(
+    mergeByTime(mergeByTime(mergeByTime(transitions, refused), flooded), rejected),
+    activated,
+  );
   const events = mergeByTime(mergeByTime(counted, noted), guests);
   return pageOf(
     events.map((event): EventView => ({ ...event, time: toIso(event.time) })),

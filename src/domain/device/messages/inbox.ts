@@ -5,7 +5,7 @@ import { droppedReason } from '../../../protocol/bridge.ts';
 import { topicActions, type TopicAction } from '../../../protocol/mqtt.ts';
 import { fingerprint } from '../../fingerprint.ts';
 import { applyReply, applyReturn, confirmByReport, isAwaitingReply } from '../commands/commands.ts';
-import { countDropped } from '../core/counts.ts';
+import { countDropped, countRejection } from '../core/counts.ts';
 import type { Decision } from '../core/events.ts';
 import type { DeviceState } from '../core/state.ts';
 import { applyPresence, isEcho, withConnection } from '../presence/announcements.ts';
@@ -28,6 +28,8 @@ export type InboundMessage = {
   seq: number;
   action: TopicAction;
   payload: string;
+  /** Why there is no payload to read. */
+  unreadable?: 'too_large' | 'not_text' | undefined;
   isDup: boolean;
   redeliveryOf?: number | undefined;
   isSoleReader: boolean;
@@ -39,13 +41,7 @@ export type InboundMessage = {
 export type DirectInbound = { action: TopicAction; payload: string | undefined };
 
 export type RejectionReason =
-  | InvalidReason
-  | 'device_not_found'
-  | 'device_disabled'
-  | 'session_revoked'
-  | 'not_text'
-  | typeof droppedReason
-  | 'handling_failed';
+  InvalidReason | 'device_not_found' | 'device_disabled' | 'session_revoked' | typeof droppedReason | 'handling_failed';
 
 /** `duplicate`: had its effect before under this number, `redelivery`: under another. A duplicate repeats its reason. */
 export type MessageResult =
@@ -67,14 +63,15 @@ export function takeMessages(
     const refusal = refusalOf(next, message);
     if (refusal?.result === 'rejected') {
       const admitted = admitMessage(next, Math.min(message.receivedAtMs, nowMs));
-      next = admitted ?? countDropped(next, 1, nowMs);
+      const facts = { reason: refusal.reason, topic: message.action };
+      next = admitted === undefined ? countDropped(next, 1, nowMs) : countRejection(admitted, facts, nowMs);
       return admitted === undefined ? dropped : refusal;
     }
     if (refusal !== undefined) return refusal;
     const outcome = takeSafely(spoolId, message.seq, { nowMs, effects }, (own) =>
       takeMessage(next, spoolId, message, own),
     );
-    next = outcome?.state ?? putAside(next, spoolId, message.seq);
+    next = outcome?.state ?? putAside(next, spoolId, message.seq, message.action, nowMs);
     return outcome?.result ?? handlingFailed;
   });
   return { state: next, results };
@@ -98,8 +95,9 @@ function takeSafely(
   }
 }
 
-export function putAside(state: DeviceState, spoolId: string, seq: number): DeviceState {
-  return { ...state, deduplication: noteFailed(state.deduplication, spoolId, seq) };
+export function putAside(state: DeviceState, spoolId: string, seq: number, topic: string, nowMs: number): DeviceState {
+  const noted = { ...state, deduplication: noteFailed(state.deduplication, spoolId, seq) };
+  return countRejection(noted, { reason: 'handling_failed', topic }, nowMs);
 }
 
 /** A message of the device's own relay session, which says nothing about its session at the broker; undefined: too many. */
@@ -127,7 +125,7 @@ export function takeDirectMessages(
     const outcome = takeSafely('direct', index, { nowMs, effects }, (own) =>
       takeDirectMessage(next, action, payload, own),
     );
-    next = outcome?.state ?? next;
+    next = outcome?.state ?? countRejection(next, { reason: 'handling_failed', topic: action }, nowMs);
     return outcome?.result ?? handlingFailed;
   });
   return { state: next, results };
@@ -147,8 +145,7 @@ function takeDirectMessage(
   const isOwnWord = meaning.kind === 'status' && admitted.presence.connection.oldWillUntilMs !== null;
   const heard = isOwnWord ? withConnection(admitted, { oldWillUntilMs: null }) : admitted;
   const shown = showRejected(heard, meaning, { action, payload: payload ?? '' }, nowMs);
-  const outcome = applyFromDevice(shown, meaning, nowMs, decision);
-  return payload === undefined ? { ...outcome, result: { result: 'rejected', reason: 'not_text' } } : outcome;
+  return applyFromDevice(shown, meaning, nowMs, decision);
 }
 
 /** What waited for a second because the device sends too many. Of a session that has ended meanwhile nothing counts. */
@@ -165,7 +162,10 @@ export function applyCoalesced(state: DeviceState, decision: Decision): DeviceSt
   return next;
 }
 
-function refusalOf(state: DeviceState, message: InboundMessage): MessageResult | undefined {
+type RefusedReason = 'device_disabled' | 'session_revoked';
+type Refused = { result: 'ignored' } | { result: 'rejected'; reason: RefusedReason };
+
+function refusalOf(state: DeviceState, message: InboundMessage): Refused | undefined {
   const { identity, credentials } = state;
   if (identity.isDisabled) return rejectUnlessEcho(state, message, 'device_disabled');
   if (credentials.isAwaitingLogin) return rejectUnlessEcho(state, message, 'session_revoked');
@@ -174,7 +174,7 @@ function refusalOf(state: DeviceState, message: InboundMessage): MessageResult |
 }
 
 /** The service's own last announcement on a device that was disabled or re-keyed comes back like any other message. */
-function rejectUnlessEcho(state: DeviceState, message: InboundMessage, reason: RejectionReason): MessageResult {
+function rejectUnlessEcho(state: DeviceState, message: InboundMessage, reason: RefusedReason): Refused {
   const isOwn = message.action === topicActions.status && isEcho(state, message.payload);
   return isOwn ? { result: 'ignored' } : { result: 'rejected', reason };
 }
@@ -191,9 +191,13 @@ function takeMessage(state: DeviceState, spoolId: string, message: InboundMessag
     return { state: noted, result: { result: 'redelivery' } };
   }
   const noted = { ...state, deduplication: noteNew(deduplication, delivery) };
-  // A retained message is old: the broker sends it to every new subscription.
-  if (message.isRetained) return { state: noted, result: { result: 'ignored' } };
-  const meaning = readMessage(action, payload);
+  // A retained message is old: the broker sends it to every new subscription. Only the status may be retained.
+  if (message.isRetained) {
+    const isAllowed = action === topicActions.status;
+    const told = isAllowed ? noted : countRejection(noted, { reason: 'retained', topic: action }, nowMs);
+    return { state: told, result: { result: 'ignored' } };
+  }
+  const meaning = meaningOf(message);
   if (meaning.kind === 'status' && isEcho(noted, payload)) return { state: noted, result: { result: 'ignored' } };
   const atMs = Math.min(receivedAtMs, nowMs);
   const admitted = isExpectedReply(noted, meaning) ? noted : admitMessage(noted, atMs);
@@ -202,7 +206,7 @@ function takeMessage(state: DeviceState, spoolId: string, message: InboundMessag
     return { state: coalesce({ ...state, deduplication: raised }, meaning, atMs, nowMs), result: dropped };
   }
   const shown = showRejected(admitted, meaning, message, nowMs);
-  if (meaning.kind === 'invalid' && meaning.reason === 'too_large') {
+  if (meaning.kind === 'invalid' && (meaning.reason === 'too_large' || meaning.reason === 'not_text')) {
     return { state: shown, result: { result: 'rejected', reason: meaning.reason } };
   }
   return applyFromDevice(shown, meaning, atMs, decision);
@@ -215,7 +219,9 @@ function showRejected(
   nowMs: number,
 ): DeviceState {
   const lastRejected = noteRejected(state.lastRejected, meaning, message, nowMs);
-  return lastRejected === state.lastRejected ? state : { ...state, lastRejected };
+  if (lastRejected === null || lastRejected === state.lastRejected) return state;
+  const { reason, action: topic } = lastRejected;
+  return countRejection({ ...state, lastRejected }, { reason, topic }, nowMs);
 }
 
 /** A reply that a command waits for counts toward no limit: each command takes a single reply. */
@@ -256,13 +262,17 @@ function applyMessage(before: DeviceState, meaning: DeviceMessage, atMs: number,
   }
 }
 
-const notText = { kind: 'invalid', reason: 'not_an_object' } as const;
+const notText = { kind: 'invalid', reason: 'not_text' } as const;
 const handlingFailed = { result: 'rejected', reason: 'handling_failed' } as const;
 const dropped = { result: 'rejected', reason: droppedReason } as const;
 
-function duplicateOf(state: DeviceState, spoolId: string, { seq, action, payload, isRetained }: InboundMessage) {
+function meaningOf({ action, payload, unreadable }: InboundMessage): DeviceMessage {
+  return unreadable === undefined ? readMessage(action, payload) : { kind: 'invalid', reason: unreadable };
+}
+
+function duplicateOf(state: DeviceState, spoolId: string, message: InboundMessage) {
   const result = 'duplicate' as const;
-  if (hasFailed(state.deduplication, spoolId, seq)) return { result, reason: 'handling_failed' as const };
-  const meaning = isRetained ? undefined : readMessage(action, payload);
+  if (hasFailed(state.deduplication, spoolId, message.seq)) return { result, reason: 'handling_failed' as const };
+  const meaning = message.isRetained ? undefined : meaningOf(message);
   return meaning?.kind === 'invalid' ? { result, reason: meaning.reason } : { result };
 }

@@ -13,7 +13,13 @@ export type DeviceMessage =
   | { kind: 'invalid'; reason: InvalidReason };
 
 export type InvalidReason =
-  'too_large' | JsonProblem | 'not_an_object' | 'unknown_method' | 'params_not_an_object' | 'invalid_status';
+  | 'too_large'
+  | 'not_text'
+  | JsonProblem
+  | 'not_an_object'
+  | 'unknown_method'
+  | 'params_not_an_object'
+  | 'invalid_status';
 
 const maxPropertyBytes = 1024;
 const maxShownNames = 8;

@@ -6,6 +6,8 @@ import type { DirectEndReason } from '../../direct/answer-codes.ts';
 import { accept } from '../../refusal.ts';
 import { applyDelivery, applyReturn } from '../commands/commands.ts';
 import type { Decision, Handler } from '../core/events.ts';
+import type { MessageRejectionReason } from '../../../protocol/vocabulary.ts';
+import { countRejection } from '../core/counts.ts';
 import { admitMessage } from '../messages/coalescing.ts';
 import { takeDirectMessages } from '../messages/inbox.ts';
 import { pushMessage } from '../messages/subscriptions.ts';
@@ -45,7 +47,24 @@ export const directSlice: Slice<DirectSlice> = {
 export type OpenSession = { startedAtMs: number; lastPacketAtMs: number; silentFromMs: number };
 
 /** `will`: of the session that is over, if its end lets the will be published. */
-export type DirectSessionEnd = { startedAtMs: number; reason: DirectEndReason; will: string | null; endedAtMs: number };
+export type DirectSessionEnd = {
+  startedAtMs: number;
+  reason: DirectEndReason;
+  /** Of the publish that ended it. */
+  topic?: string | undefined;
+  will: string | null;
+  endedAtMs: number;
+};
+
+/** The ends that a publish causes, as what became of it. */
+const rejectionByEnd: Partial<Record<DirectEndReason, MessageRejectionReason>> = {
+  topic_forbidden: 'wrong_topic',
+  topic_invalid: 'wrong_topic',
+  topic_alias_invalid: 'wrong_topic',
+  retain_not_supported: 'retained',
+  qos_not_supported: 'qos_not_supported',
+  packet_too_large: 'too_large',
+};
 
 /** After an accepted login. @param takenOver the session that it ends, if that session's socket is still there */
 function beginDirectSession(
@@ -72,11 +91,13 @@ function beginDirectSession(
 
 export function endDirectSession(
   state: DeviceState,
-  { startedAtMs, reason, will, endedAtMs }: DirectSessionEnd,
+  { startedAtMs, reason, topic = '', will, endedAtMs }: DirectSessionEnd,
   decision: Decision,
 ): DeviceState {
   if (state.direct.session?.startedAtMs !== startedAtMs) return state;
-  const told = reason === 'clean' ? state : publishWill(state, will, decision);
+  const rejection = rejectionByEnd[reason];
+  const noted = rejection ? countRejection(state, { reason: rejection, topic }, decision.nowMs) : state;
+  const told = reason === 'clean' ? noted : publishWill(noted, will, decision);
   const ended = { ...told, direct: { ...state.direct, session: null, checkAtMs: null } };
   const isEvidence = reason !== 'keep_alive' && reason !== 'deployed';
   return applyPresence(ended, { kind: 'direct_ended', endedAtMs, reason, isEvidence }, decision).state;
@@ -175,8 +196,11 @@ export const takeDirectPackets: Handler<'direct_packets_received'> = (
   const generations = liveGenerations(state.credentials, decision.nowMs);
   // Another session has begun, or the credentials have ended.
   if (state.direct.session?.startedAtMs !== startedAtMs) {
-    const results = messages.map(() => ({ result: 'rejected', reason: 'session_revoked' }) as const);
-    return { state, result: { results, subscriptions: [], generations, readers: [] } };
+    const reason = 'session_revoked' as const;
+    const results = messages.map(() => ({ result: 'rejected', reason }) as const);
+    const count = (next: DeviceState, topic: string) => countRejection(next, { reason, topic }, decision.nowMs);
+    const counted = messages.map(({ action }) => action).reduce(count, state);
+    return { state: counted, result: { results, subscriptions: [], generations, readers: [] } };
   }
   // A device acknowledges a command before it replies to it.
   const heard = delivered.reduce((before, commandId) => applyDelivery(before, commandId, decision.nowMs), state);

@@ -136,7 +136,7 @@ export class DirectSockets {
     const wasOpen = connection.isOpen();
     this.#leave(connection);
     this.#connections.delete(socket);
-    if (wasOpen) this.#device.decide({ kind: 'direct_ended', end: endOf(connection, 'lost', Date.now()) });
+    if (wasOpen) this.#device.decide({ kind: 'direct_ended', end: endOf(connection, { reason: 'lost' }, Date.now()) });
   }
 
   async #connect(connection: DirectConnection): Promise<void> {
@@ -242,7 +242,7 @@ export class DirectSockets {
         messages: messages.map(({ action, payload }) => ({ action, payload })),
         delivered,
         hasSubscribed,
-        end: end === undefined ? null : endOf(connection, end.reason, Date.now()),
+        end: end === undefined ? null : endOf(connection, end, Date.now()),
       },
       (result) => {
         answer(connection, step, result);
@@ -277,7 +277,7 @@ export class DirectSockets {
       return;
     }
     if (connection.phase === 'ended') return;
-    const ended = endOf(connection, end.reason, Date.now());
+    const ended = endOf(connection, end, Date.now());
     this.#close(connection, end);
     this.#device.decide({ kind: 'direct_ended', end: ended });
   }
@@ -328,6 +328,6 @@ export class DirectSockets {
   }
 }
 
-function endOf({ session }: DirectConnection, reason: DirectEndReason, nowMs: number): DirectSessionEnd {
-  return { startedAtMs: session?.startedAtMs ?? 0, reason, will: session?.will ?? null, endedAtMs: nowMs };
+function endOf({ session }: DirectConnection, { reason, topic }: DirectEnd, nowMs: number): DirectSessionEnd {
+  return { startedAtMs: session?.startedAtMs ?? 0, reason, topic, will: session?.will ?? null, endedAtMs: nowMs };
 }
