@@ -6,14 +6,13 @@ import { findFreePort } from '../../rig/ports.ts';
 import { promtoolMissing, runPromtool } from '../../rig/promtool.ts';
 import { GatewayProcess } from '../../rig/services/processes.ts';
 import { WholeService } from '../../rig/services/whole-service.ts';
+import { operatorSecret } from '../../rig/worker/worker-rig.ts';
 
-const operatorSecret = 'operator-secret-of-the-metrics-for-tests';
 let service: WholeService;
 let gateway: GatewayProcess;
 
 beforeAll(async () => {
-  const vars = { OPERATOR_SECRETS: operatorSecret, SCHEDULE_SECONDS: '1' };
-  service = await WholeService.start(vars, { HEALTH_PORT: String(await findFreePort()) });
+  service = await WholeService.start({ SCHEDULE_SECONDS: '1' }, { HEALTH_PORT: String(await findFreePort()) });
   gateway = await GatewayProcess.start(service.rig.url);
 });
 afterAll(async () => {

@@ -9,6 +9,7 @@ import { makeCertificates } from '../../../rig/certificates.ts';
 import { GatewayProcess } from '../../../rig/services/processes.ts';
 import { findFreePort } from '../../../rig/ports.ts';
 import { WholeService } from '../../../rig/services/whole-service.ts';
+import { operatorSecret } from '../../../rig/worker/worker-rig.ts';
 import { placesOfAddress, type Attack, type Effort, type Result, type Target } from './attack.ts';
 import type { AttackData, ThreadResult } from './attack-thread.ts';
 import { Bystander, type Measured } from './bystander.ts';
@@ -21,7 +22,6 @@ const patienceMs = 10 * 60_000;
 const settleMs = 500;
 /** The bridge's own defaults, which the rig lifts for other tests. */
 const defaultRates = { DEVICE_MESSAGES_PER_SECOND: '50' };
-const operatorSecret = 'operator-secret-of-the-attacks-for-tests';
 const mailPages = {
   PASSWORD_RESET_URL: 'https://app.test/reset#{token}',
   EMAIL_VERIFICATION_URL: 'https://app.test/verify#{token}',
@@ -51,7 +51,7 @@ export class Battlefield {
       MAIL_SECRET: 'of the mail service',
       ...mailPages,
     };
-    const vars = { RATE_LIMITS: 'production', LIMITS: limits, OPERATOR_SECRETS: operatorSecret, ...mails };
+    const vars = { RATE_LIMITS: 'production', LIMITS: limits, ...mails };
     const service = await WholeService.start(vars, defaultRates);
     const { rig } = service;
     const connect = (credentials?: Parameters<typeof connectApi>[1]) => connectApi(rig.url, credentials);
