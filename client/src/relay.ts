@@ -206,7 +206,7 @@ export class Relay {
   }
 
   #onSubscribed(topic: string, { code, message }: Frame): void {
-    if (code === 500) {
+    if (Number(code) >= 500) {
       this.#restart(String(message));
       return;
     }

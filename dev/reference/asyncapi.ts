@@ -108,7 +108,7 @@ const relayMessages: Record<string, Message> = {
     examples: [{ action: 'pong', id: 'd2f0c8a4-5b7e-4c1d-9f3a-6e8b0a1c2d3e' }],
   },
   AuthReply: {
-    summary: '200, or 401 with why not. The third 401 closes the socket.',
+    summary: '200, 401 with why not, or 503 while the database is away. The third 401 closes the socket.',
     schema: relay.relayReplySchemas.auth,
     examples: [
       { action: 'auth', ...success },

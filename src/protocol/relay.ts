@@ -30,7 +30,8 @@ export const relayRequestSchemas = {
 export const relayRequestSchema = z.union(Object.values(relayRequestSchemas));
 export type RelayRequest = z.infer<typeof relayRequestSchema>;
 
-const outcome = { code: z.int(), message: z.string() };
+/** `retryAfterSeconds` comes with 503. */
+const outcome = { code: z.int(), message: z.string(), retryAfterSeconds: z.int().optional() };
 /** The topic as it was asked for; absent where the request held none that could be read. */
 const topicOutcome = { topic: topicSchema.optional(), ...outcome };
 

@@ -1,5 +1,6 @@
 // What the clients of a relay shard ask for (contract 6): each frame is read, answered, and takes effect in the order in which
 // it was sent. It must not push.
+import { isDatabaseAway } from '../../db/client.ts';
 import { parseJson } from '../../domain/json.ts';
 import { RefusedError, refuse, wireErrorOf, type Outcome } from '../../domain/refusal.ts';
 import { parseMessagingName } from '../../domain/topics.ts';
@@ -66,7 +67,9 @@ export class RelayRequests {
       // Nothing is in effect; the client may try again.
       const reason = error instanceof RefusedError ? error.refusal : describeError(error);
       this.#shard.log('warn', 'relay request failed', socket, { action, ...reason });
-      this.#reply(socket, { action, code: 500, message: 'internal_error' });
+      const isAway = isDatabaseAway(error);
+      const refusal = wireErrorOf({ kind: isAway ? 'database_unavailable' : 'internal_error' });
+      this.#reply(socket, { action, code: relayCodeOf(refusal.message), ...refusal });
     }
   }
 

@@ -41,7 +41,7 @@ export function relayCodeOf(message: ErrorMessage): number {
   return codes[message] ?? 400;
 }
 
-const codes: { [Message in ErrorMessage]?: 401 | 403 | 404 | 500 } = {
+const codes: { [Message in ErrorMessage]?: 401 | 403 | 404 | 500 | 503 } = {
   unauthorized: 401,
   invalid_password: 401,
   invalid_client_id: 401,
@@ -55,4 +55,5 @@ const codes: { [Message in ErrorMessage]?: 401 | 403 | 404 | 500 } = {
   device_not_found: 404,
   internal_error: 500,
   broker_unavailable: 500,
+  unavailable: 503,
 };

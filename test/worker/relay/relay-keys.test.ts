@@ -136,6 +136,17 @@ describe('an API key at the relay', () => {
     expect(await check(right, '203.0.113.98')).toMatchObject({ ok: true });
   });
 
+  it('is answered 503 and when to try again while the database is away', async () => {
+    const socket = await openRelay();
+    const away = vi.spyOn(env.DB, 'withSession').mockImplementation(() => {
+      throw new Error('D1_ERROR: database is locked: SQLITE_BUSY');
+    });
+    const unavailable = { action: 'auth', code: 503, message: 'unavailable', retryAfterSeconds: 5 };
+    expect(await socket.ask(authOf(key))).toEqual(unavailable);
+    away.mockRestore();
+    expect(await socket.ask(authOf(key))).toEqual(authed);
+  });
+
   it('is looked up beside so many others and no more', async () => {
     const keys = new RelayKeys(env);
     const checks = Array.from({ length: 101 }, (_, index) => keys.check(authOf(key), `192.0.2.${index}`));
