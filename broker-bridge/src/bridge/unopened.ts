@@ -26,7 +26,7 @@ export async function untilOpened<T>(config: BridgeConfig, log: Log, error: unkn
   const link: WorkerLink = new WorkerLink({
     workerUrl,
     secret,
-    identity: { bridgeId, instanceId: randomUUID(), spoolId: `${bridgeId}-unopened`, sessionDigest },
+    identity: { bridgeId, instanceId: randomUUID(), sessionDigest },
     log,
     readBroker: () => ({ connected: false }),
     onRole: () => undefined,

@@ -210,6 +210,23 @@ describe('roles', () => {
     }
   });
 
+  it('never makes a bridge active that cannot open its spool', async () => {
+    const unopened = await openLink();
+    expect(await unopened.ask({ ...helloOf('no-disk', false), spoolId: undefined })).toMatchObject({ role: 'standby' });
+    const { bridge: active, role } = await dialIn('one');
+    expect(role).toBe('active');
+    const { bridge: spare } = await dialIn('two');
+    active.close();
+    expect(await spare.next()).toMatchObject({ role: 'active' });
+    await loseBroker(spare);
+    await makeBrokerless();
+    await runDurableObjectAlarm(link());
+    spare.close();
+    await spare.end();
+    expect(await unopened.ask(linkPing), 'nobody is left, and no role came').toBe(linkPong);
+    expect(await link().health()).toMatchObject({ bridgeConnected: false });
+  });
+
   it('leaves an active bridge without a broker in its place where nobody stands by', async () => {
     const { bridge } = await dialIn('one', false);
     await makeBrokerless();
