@@ -19,19 +19,17 @@ export class DeviceTrouble {
 
   note(before: DeviceState | undefined, state: DeviceState, nowMs: number): void {
     if (before === undefined) return;
-    const { lastRejected, loginRefusals, rejections, floods } = state;
-    for (const rejection of rejections) {
-      if (before.rejections.includes(rejection)) continue;
-      const { topic, reason } = rejection;
-      const read = lastRejected !== before.lastRejected && lastRejected?.reason === reason ? lastRejected : undefined;
-      const text = this.#showsText ? read?.text : undefined;
-      this.#line(rejectedMessageEvent, { topic, reason, dropped: read?.dropped, text }, nowMs);
-    }
-    if (floods !== before.floods) this.#line(rejectedMessageEvent, { reason: 'too_many_messages' }, nowMs);
-    const refusal = loginRefusals.at(-1);
-    if (loginRefusals !== before.loginRefusals && refusal !== undefined) {
-      const { reason, count, address } = refusal;
-      this.#line('device login refused', { reason, countInHour: count, address }, nowMs);
+    const { lastRejected, counts } = state;
+    for (const entry of counts) {
+      if (before.counts.includes(entry)) continue;
+      const { status, reason } = entry;
+      if (status === 'message_rejected') {
+        const read = lastRejected !== before.lastRejected && lastRejected?.reason === reason ? lastRejected : undefined;
+        const text = this.#showsText ? read?.text : undefined;
+        this.#line(rejectedMessageEvent, { topic: entry.detail, reason, dropped: read?.dropped, text }, nowMs);
+      } else if (status === 'flooded') this.#line(rejectedMessageEvent, { reason }, nowMs);
+      else if (status === 'login_refused')
+        this.#line('device login refused', { reason, countInHour: entry.count, address: entry.address }, nowMs);
     }
   }
 

@@ -137,9 +137,9 @@ export class CoreDevice {
   events() {
     const page = { page: 1, size: 100 };
     const outcome = ask(this.#device, inPerson(ownerId), 'readReports', (state) => {
-      const activations = state.activations.filter(({ reason }) => reason !== 'first');
+      const counts = state.counts.filter(({ reason }) => reason !== 'first');
       const stored = { transitions: this.#transitions, journal: this.#journal, guests: this.#guests };
-      return viewEvents({ ...state, activations }, stored, page, inPerson(ownerId));
+      return viewEvents({ ...state, counts }, stored, page, inPerson(ownerId));
     });
     return unwrap(outcome).list;
   }

@@ -1,6 +1,6 @@
 // Counts: budgets of a minute, in memory, which limit what a device may do; and counts of an hour for the owner's events, so
 // that nobody can fill the list.
-import type { LoginRefusalReason, MessageRejectionReason } from '../../../protocol/vocabulary.ts';
+import type * as words from '../../../protocol/vocabulary.ts';
 import { hourMs, minuteMs } from '../../time.ts';
 import { unspent, type Spent } from '../../token-bucket.ts';
 import type { Slice } from './state.ts';
@@ -13,74 +13,64 @@ export const budgetsSlice: Slice<Budgets> = {
   onNewOwner: 'keep',
 };
 
-export type HourlyCount = { hour: number; count: number; lastAtMs: number };
-type Counted<Facts> = readonly (HourlyCount & Facts)[];
+/** Caused by the device or by strangers, as often as they like. `address`: of the last. */
+export type CountedFact =
+  | { status: 'flooded'; reason: words.FloodReason }
+  | { status: 'message_rejected'; reason: words.MessageRejectionReason; detail: string }
+  | { status: 'login_refused'; reason: words.LoginRefusalReason; address: string | null }
+  | { status: 'activated'; reason: words.ActivationReason; address: string | null }
+  | { status: 'activation_refused'; reason: words.ActivationRefusalReason; address: string | null }
+  | { status: 'credentials'; reason: 'contested'; address: string | null };
 
+type Count = CountedFact & { count: number; lastAtMs: number };
+type Counts = readonly Count[];
+
+const maxEntriesOfStatus = 48;
 /** A busy entry is saved at most once in this time. */
-const saveCountEveryMs = minuteMs;
-
-export function hourlyCounts<Facts extends object>(
-  name: 'floods' | 'rejections' | 'loginRefusals' | 'activations',
-  maxEntries: number,
-  keyOf: (facts: Facts) => string,
-  saveEveryMs = saveCountEveryMs,
-) {
-  const slice: Slice<Counted<Facts>> = {
-    initial: [],
-    row: 'own',
-    onNewOwner: 'forget',
-    isWorthSaving: (savedState, state) => {
-      const [saved, present] = [savedState[name], state[name]] as unknown as [Counted<Facts>, Counted<Facts>];
-      if (saved === present) return false;
-      return present.some((entry) => {
-        const before = saved.find((other) => other.hour === entry.hour && keyOf(other) === keyOf(entry));
-        return before === undefined || entry.lastAtMs - before.lastAtMs >= saveEveryMs;
-      });
-    },
-  };
-  const add = (entries: Counted<Facts>, facts: Facts, count: number, nowMs: number): Counted<Facts> => {
-    const hour = Math.floor(nowMs / hourMs);
-    const former = entries.find((entry) => entry.hour === hour && keyOf(entry) === keyOf(facts));
-    const counted = { ...facts, hour, count: (former?.count ?? 0) + count, lastAtMs: nowMs };
-    return [...entries.filter((entry) => entry !== former), counted].slice(-maxEntries);
-  };
-  return { slice, add };
-}
-
-const floods = hourlyCounts<object>('floods', 24, () => '');
-export const floodsSlice = floods.slice;
-
-export function countDropped<State extends { floods: readonly HourlyCount[] }>(
-  state: State,
-  count: number,
-  nowMs: number,
-): State {
-  return { ...state, floods: floods.add(state.floods, {}, count, nowMs) };
-}
-
-type RejectionFacts = { reason: MessageRejectionReason; topic: string };
-type Rejection = HourlyCount & RejectionFacts;
-
+const saveEveryMs = minuteMs;
 /** A device with a mistake makes it in every message. */
-const rejections = hourlyCounts<RejectionFacts>('rejections', 48, ({ reason }) => reason, 15 * minuteMs);
-export const rejectionsSlice = rejections.slice;
+const saveRejectionEveryMs = 15 * minuteMs;
 
-export function countRejection<State extends { rejections: readonly Rejection[] }>(
+export const countsSlice: Slice<Counts> = {
+  initial: [],
+  row: 'own',
+  onNewOwner: 'forget',
+  isWorthSaving: ({ counts: saved }, { counts }) => {
+    if (saved === counts) return false;
+    return counts.some((entry) => {
+      const before = saved.find((other) => isSame(other, entry));
+      const everyMs = entry.status === 'message_rejected' ? saveRejectionEveryMs : saveEveryMs;
+      return before === undefined || entry.lastAtMs - before.lastAtMs >= everyMs;
+    });
+  },
+};
+
+export function countFact<State extends { counts: Counts }>(state: State, fact: CountedFact, nowMs: number, times = 1) {
+  const entry = { ...fact, count: times, lastAtMs: nowMs };
+  const former = state.counts.find((other) => isSame(other, entry));
+  entry.count += former?.count ?? 0;
+  const others = state.counts.filter((other) => other !== former);
+  const ofStatus = others.filter(({ status }) => status === fact.status);
+  const oldest = ofStatus.length < maxEntriesOfStatus ? undefined : ofStatus[0];
+  return { ...state, counts: [...others.filter((other) => other !== oldest), entry] };
+}
+
+/** Activations count by address, too. What is refused does not, so that nobody can fill the list from many addresses. */
+function isSame(one: Count, other: Count): boolean {
+  const [hour, otherHour] = [one, other].map(({ lastAtMs }) => Math.floor(lastAtMs / hourMs));
+  if (hour !== otherHour || one.status !== other.status || one.reason !== other.reason) return false;
+  return one.status !== 'activated' || other.status !== 'activated' || one.address === other.address;
+}
+
+export function countDropped<State extends { counts: Counts }>(state: State, dropped: number, nowMs: number): State {
+  return countFact(state, { status: 'flooded', reason: 'too_many_messages' }, nowMs, dropped);
+}
+
+export function countRejection<State extends { counts: Counts }>(
   state: State,
-  { reason, topic }: RejectionFacts,
+  { reason, topic }: { reason: words.MessageRejectionReason; topic: string },
   nowMs: number,
 ): State {
   // A device makes up its topics.
-  const facts = { reason, topic: topic.slice(0, 128) };
-  return { ...state, rejections: rejections.add(state.rejections, facts, 1, nowMs) };
-}
-
-type LoginRefusalFacts = { reason: LoginRefusalReason; address: string | null };
-export type LoginRefusal = HourlyCount & LoginRefusalFacts;
-
-const loginRefusals = hourlyCounts<LoginRefusalFacts>('loginRefusals', 48, ({ reason }) => reason);
-export const loginRefusalsSlice = loginRefusals.slice;
-
-export function countLoginRefusal(refusals: readonly LoginRefusal[], facts: LoginRefusalFacts, nowMs: number) {
-  return loginRefusals.add(refusals, facts, 1, nowMs);
+  return countFact(state, { status: 'message_rejected', reason, detail: topic.slice(0, 128) }, nowMs);
 }

@@ -9,14 +9,14 @@ import { deduplicationSlice } from '../messages/deduplication.ts';
 import { lastRejectedSlice } from '../messages/messages.ts';
 import { propertiesSlice } from '../messages/properties.ts';
 import { credentialsSlice } from '../ownership/credentials.ts';
-import { activationsSlice, identitySlice, ownershipSlice } from '../ownership/ownership.ts';
+import { identitySlice, ownershipSlice } from '../ownership/ownership.ts';
 import { sharingSlice } from '../ownership/sharing.ts';
 import { presenceSlice, resolutionOf, rulesOf, withConnection } from '../presence/announcements.ts';
 import { directSlice } from '../presence/direct-session.ts';
 import { inactivityDueAtMs, silenceAllowedMs } from '../presence/presence.ts';
 import { projectionSlice, recordCheckSlice } from '../presence/projection.ts';
 import { subscriptionsSlice } from '../messages/subscriptions.ts';
-import { budgetsSlice, floodsSlice, loginRefusalsSlice, rejectionsSlice } from './counts.ts';
+import { budgetsSlice, countsSlice } from './counts.ts';
 import { newHistorySlice } from './history.ts';
 import { noticesSlice } from './notices.ts';
 import type { PresenceLimits } from '../presence/presence-times.ts';
@@ -67,10 +67,7 @@ const slices = {
   alarm: alarmSlice,
   sharing: sharingSlice,
   guests: guestLinksSlice,
-  loginRefusals: loginRefusalsSlice,
-  floods: floodsSlice,
-  rejections: rejectionsSlice,
-  activations: activationsSlice,
+  counts: countsSlice,
   lastRejected: lastRejectedSlice,
   commands: commandsSlice,
   projection: projectionSlice,

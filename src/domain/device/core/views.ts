@@ -15,6 +15,7 @@ import { toIso } from '../../time.ts';
 import type { LastRejected } from '../messages/messages.ts';
 import { measurement, type PropertiesSlice } from '../messages/properties.ts';
 import { isActivated } from '../ownership/credentials.ts';
+import type { CountedFact } from './counts.ts';
 import type { GuestEntry, JournalEntry, Transition } from './history.ts';
 import type { DeviceState } from './state.ts';
 
@@ -42,17 +43,13 @@ export type PresentView = {
 
 /** `address` is left out for an actor without the right `readSharing`. */
 type NotedEvent = { detail: ''; time: string; address?: string | null };
-/** `count` in the hour; `time` and `address` of the last. */
-type CountedEvent = NotedEvent & { count: number };
+/** `count` in the hour; the rest is of the last. */
+type CountedEvent<Fact = CountedFact> = Fact extends CountedFact
+  ? Omit<Fact, 'address'> & { detail: string; time: string; count: number; address?: string | null }
+  : never;
 export type EventView =
   | { status: 'online' | 'offline'; reason: words.TransitionReason; detail: string; time: string; count?: number }
-  | ({ status: 'login_refused'; reason: words.LoginRefusalReason } & CountedEvent)
-  | ({ status: 'flooded'; reason: words.FloodReason } & Omit<CountedEvent, 'address'>)
-  | { status: 'message_rejected'; reason: words.MessageRejectionReason; detail: string; time: string; count: number }
-  | ({
-      status: 'activated' | 'activation_refused' | 'credentials';
-      reason: words.ActivationReason | words.ActivationRefusalReason | 'contested';
-    } & CountedEvent)
+  | CountedEvent
   | ({ status: 'ownership'; reason: words.OwnershipChange } & NotedEvent)
   | ({ status: 'sharing'; reason: words.MembershipChange; email: string; role: MemberRole | null } & NotedEvent)
   | { status: 'guest_link'; reason: words.GuestLinkChange; detail: string; time: string; address: string | null };
@@ -96,21 +93,11 @@ export function viewEvents(
 ) {
   const isWhole = seesSharing(state, actor);
   const { transitions: past, journal, guests: uses } = isWhole ? stored : { ...stored, journal: [], guests: [] };
-  const from = (address: string | null) => (isWhole ? { address } : {});
-  const { loginRefusals, floods, rejections, activations, presence } = state;
-  const { waiting } = presence;
+  const { waiting } = state.presence;
   const transitions = waiting === null ? past : [waiting.entry, ...past];
-  const refused = loginRefusals.map(({ reason, lastAtMs: time, count, address }) => {
-    return { status: 'login_refused', reason, detail: '', time, count, ...from(address) } as const;
-  });
-  const flooded = floods.map(({ lastAtMs: time, count }) => {
-    return { status: 'flooded', reason: 'too_many_messages', detail: '', time, count } as const;
-  });
-  const rejected = rejections.map(({ reason, topic: detail, lastAtMs: time, count }) => {
-    return { status: 'message_rejected', reason, detail, time, count } as const;
-  });
-  const activated = activations.map(({ status, reason, lastAtMs: time, count, address }) => {
-    return { status, reason, detail: '', time, count, ...from(address) } as const;
+  const counted = state.counts.map(({ lastAtMs: time, ...fact }) => {
+    const { address, ...shown } = { address: undefined, detail: '', ...fact, time };
+    return isWhole && address !== undefined ? { ...shown, address } : shown;
   });
   const guests = uses.map(({ reason, linkId, time, address }) => {
     return { status: 'guest_link', reason, detail: linkId, time, address } as const;
@@ -121,11 +108,7 @@ export function viewEvents(
       : ({ status: 'ownership', detail: '', ...entry } as const);
   });
   // Transitions keep their order: an end that was reported late stands above the beginning that was known before.
-  const counted = mergeByTime(
-    mergeByTime(mergeByTime(mergeByTime(transitions, refused), flooded), rejected),
-    activated,
-  );
-  const events = mergeByTime(mergeByTime(counted, noted), guests);
+  const events = mergeByTime(mergeByTime(mergeByTime(transitions, counted), noted), guests);
   return pageOf(
     events.map((event): EventView => ({ ...event, time: toIso(event.time) })),
     page,

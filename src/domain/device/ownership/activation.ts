@@ -2,6 +2,7 @@
 // takes it for the user who claims it. What may activate again is ownership.ts; what a new owner does is administration.ts.
 import type { ActivationReason, ActivationRefusalReason } from '../../../protocol/vocabulary.ts';
 import { accept, refuse, type Outcome, type Refusal } from '../../refusal.ts';
+import { countFact } from '../core/counts.ts';
 import type { Handler } from '../core/events.ts';
 import { newState, type DeviceSettings, type DeviceState } from '../core/state.ts';
 import { compareProjection, markOwnerChanged, markProjectionBehind } from '../presence/projection.ts';
@@ -17,14 +18,7 @@ import {
   type IssuedSecrets,
   type PasswordMarks,
 } from './credentials.ts';
-import {
-  countActivation,
-  judgeActivation,
-  note,
-  type ActivationProof,
-  type IdentitySlice,
-  type TransferOffer,
-} from './ownership.ts';
+import { judgeActivation, note, type ActivationProof, type IdentitySlice, type TransferOffer } from './ownership.ts';
 import type { Member } from './sharing.ts';
 
 export type Activation = IssuedSecrets &
@@ -55,7 +49,7 @@ export const activateAgain: Handler<'provisioned'> = (state, activation, decisio
   const { address, claimantId, defaultName, secretDigest, passwordDigest, facts } = activation;
   const { deviceId } = identity;
   const refused = (reason: ActivationRefusalReason, refusal: Refusal) => ({
-    state: countActivation(state, { status: 'activation_refused', reason }, address, nowMs),
+    state: countFact(state, { status: 'activation_refused', reason, address }, nowMs),
     result: refuse(refusal),
   });
   if (identity.isDisabled) return refused('disabled', { kind: 'device_disabled', deviceId });
@@ -66,8 +60,7 @@ export const activateAgain: Handler<'provisioned'> = (state, activation, decisio
     return refused(reason, { kind: 'reactivation_refused', deviceId, because: reason });
   }
   const issued = { secretDigest, passwordDigest };
-  const count = (next: DeviceState) =>
-    countActivation(next, { status: 'activated', reason: judged.reason }, address, nowMs);
+  const count = (next: DeviceState) => countFact(next, { status: 'activated', reason: judged.reason, address }, nowMs);
   if (claimantId !== undefined && identity.claimedAtMs === null) {
     const ended = endSession(state, decision);
     const when = { claimedAtMs: nowMs, tokenUsedAtMs: nowMs };
@@ -119,7 +112,7 @@ export function activateFirst(
   const owner = claimantId === undefined ? {} : { ownerId: claimantId, claimedAtMs: nowMs, tokenUsedAtMs: nowMs };
   const credentials = firstCredentials(event, nowMs, { shownTo: claimantId });
   const made = newDevice({ deviceId, ...facts, ...owner }, settings, credentials, nowMs);
-  const counted = countActivation(made, { status: 'activated', reason: 'first' }, address, nowMs);
+  const counted = countFact(made, { status: 'activated', reason: 'first', address }, nowMs);
   const result = { ok: true, value: { isNew: true, endsSessions: false } } as const;
   if (claimantId === undefined) return { state: counted, result };
   return { state: markOwnerChanged(note(counted, 'claimed', address, nowMs)), result };

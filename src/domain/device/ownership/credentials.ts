@@ -4,9 +4,9 @@
 import type { Slice, DeviceState } from '../core/state.ts';
 import { loginRefusalReasonOf, refuse, type Refusal } from '../../refusal.ts';
 import type { RevokeCause } from '../../../protocol/relay.ts';
-import { countLoginRefusal } from '../core/counts.ts';
+import { countFact } from '../core/counts.ts';
 import type { Decision } from '../core/events.ts';
-import { countActivation, note } from './ownership.ts';
+import { note } from './ownership.ts';
 import { minuteMs } from '../../time.ts';
 
 export type MessagingPassword = {
@@ -257,8 +257,8 @@ export function refuseLogin(state: DeviceState, login: Login & { address: string
   if (refusal === undefined) return undefined;
   const reason = loginRefusalReasonOf(refusal);
   if (reason === undefined) return { state, result: refuse(refusal) };
-  const loginRefusals = countLoginRefusal(state.loginRefusals, { reason, address: login.address }, nowMs);
-  return { state: { ...state, loginRefusals }, result: refuse(refusal) };
+  const fact = { status: 'login_refused', reason, address: login.address } as const;
+  return { state: countFact(state, fact, nowMs), result: refuse(refusal) };
 }
 
 function refusalOf({ credentials, identity }: DeviceState, login: Login, nowMs: number): Refusal | undefined {
@@ -286,7 +286,7 @@ export function noteSessionLogin(
   const credentials = noteSession(awaited, digest, connection.isSessionOpen || connection.isOnline, nowMs);
   const next = closeWindow({ ...state, credentials }, digest, address, nowMs);
   return hasContested(awaited, credentials)
-    ? countActivation(next, { status: 'credentials', reason: 'contested' }, address, nowMs)
+    ? countFact(next, { status: 'credentials', reason: 'contested', address }, nowMs)
     : next;
 }
 

@@ -1,9 +1,8 @@
 // Slices: whose device this is, a copy of the record in D1 for paths without D1; how it passes from one owner to another, and
-// what a known serial has to show to activate again (decision: ownership); and the counts of activations.
+// what a known serial has to show to activate again (decision: ownership).
 import type { Slice, DeviceState } from '../core/state.ts';
 import * as words from '../../../protocol/vocabulary.ts';
 import type { MemberRole } from '../../access.ts';
-import { hourlyCounts, type HourlyCount } from '../core/counts.ts';
 import { appendHistory, type HistoryEntry, type JournalEntry } from '../core/history.ts';
 
 export type IdentitySlice = {
@@ -104,20 +103,6 @@ export const ownershipSlice: Slice<OwnershipSlice> = {
   onNewOwner: ({ ownership: { period, entries } }) => ({ ...ownershipSlice.initial, period: period + 1, entries }),
 };
 
-/** Activations, refused ones too, and logins that took over an open session: counted, because strangers cause them. */
-type ActivationFact =
-  | { status: 'activated'; reason: words.ActivationReason }
-  | { status: 'activation_refused'; reason: words.ActivationRefusalReason }
-  | { status: 'credentials'; reason: 'contested' };
-type ActivationFacts = { address: string | null } & ActivationFact;
-export type ActivationCount = HourlyCount & ActivationFacts;
-
-/** Refused activations by reason alone, so that nobody can fill the list from many addresses. */
-const activations = hourlyCounts<ActivationFacts>('activations', 96, ({ status, reason, address }) =>
-  status === 'activated' ? `${status} ${reason} ${address}` : `${status} ${reason}`,
-);
-export const activationsSlice = activations.slice;
-
 /**
  * What came with an activation. `claimantId`: the user of its claim token. `lacksCode`: the device has a claim code, which that user
  * has not shown. `address`: of its sender, or its network.
@@ -166,15 +151,6 @@ function openPairing({ pairing }: OwnershipSlice, nowMs: number): PairingWindow 
 
 export function openOffer({ offer }: OwnershipSlice, nowMs: number): TransferOffer | undefined {
   return offer !== null && nowMs < offer.expiresAtMs ? offer : undefined;
-}
-
-export function countActivation<State extends { activations: readonly ActivationCount[] }>(
-  state: State,
-  fact: ActivationFact,
-  address: string | null,
-  nowMs: number,
-): State {
-  return { ...state, activations: activations.add(state.activations, { ...fact, address }, 1, nowMs) };
 }
 
 export type OwnershipView = {
