@@ -61,7 +61,7 @@ test.each([
   ['gateway-1', 'mqtt-gateway', 'latchwork-mqtt-gateway.service'],
 ])('Prometheus asks %s where unit and container serve its metrics', (target, folder, unit) => {
   const port = new RegExp(`'${target}:(\\d+)'`).exec(read('docs/operations.md'))?.[1];
-  expect(read(`${folder}/${unit}`)).toContain(`HEALTH_HOST=0.0.0.0 HEALTH_PORT=${port}\n`);
+  expect(read(`${folder}/${unit}`)).toContain(`\nEnvironment=HEALTH_PORT=${port}\n`);
   expect(read(`${folder}/Dockerfile`)).toContain(`HEALTH_PORT=${port}\n`);
 });
 
