@@ -11,11 +11,11 @@ export type ServiceContext = {
   primary: () => Database;
   /** For lists, which may lag behind. */
   replica: () => Database;
-  /** Of the request, for security events. */
-  clientAddress: string | undefined;
+  /** Of the request, an IPv6 address by its /64; `unknown` without a request. */
+  clientAddress: string;
 };
 
-export function createContext(env: Env, config: Config, clientAddress?: string): ServiceContext {
+export function createContext(env: Env, config: Config, clientAddress = 'unknown'): ServiceContext {
   return {
     env,
     config,

@@ -11,7 +11,6 @@ import { authenticateKey } from '../services/accounts/api-keys.ts';
 import { requireOpenSession } from '../services/accounts/sessions.ts';
 import { holdToShield, holdToUserRate } from '../pacing/rate-limits.ts';
 import type { AppEnv, Caller, UserCaller } from './router.ts';
-import { readClientAddress } from './client-address.ts';
 
 type Asking = Pick<Context<AppEnv>, 'req' | 'env' | 'var'>;
 type Accepted = 'user' | 'confirmed-user' | 'user-or-key';
@@ -89,6 +88,6 @@ async function readKeyPair(c: Asking): Promise<Outcome<Caller>> {
     const problem = pair.length < 2 ? 'missing' : 'malformed';
     return refuse(credentialRefused('api_key', problem));
   }
-  const key = await authenticateKey(c.var.context, { keyId, secret, clientAddress: readClientAddress(c) });
+  const key = await authenticateKey(c.var.context, keyId, secret);
   return key.ok ? { ok: true, value: { kind: 'api-key', ...key.value } } : key;
 }

@@ -10,17 +10,11 @@ import { deviceAddressHeader } from '../protocol/gateway.ts';
 import type { AppEnv } from './router.ts';
 import { readBearerSecret } from './secret-header.ts';
 
-/** The caller's IPv4 address, or its IPv6 /64, which usually belongs to one client. */
-export function readClientAddress(c: Pick<Context, 'req'> & { var: Partial<AppEnv['Variables']> }): string {
-  return networkOf(c.var.deviceAddress ?? c.req.header('CF-Connecting-IP') ?? 'unknown');
-}
-
 const maxUserAgentLength = 200;
 
 /** What a caller says of itself: shown to the user whose session it is, and believed by nobody. */
-export function readClient(c: Parameters<typeof readClientAddress>[0]): { clientAddress: string; userAgent: string } {
-  const userAgent = c.req.header('User-Agent')?.slice(0, maxUserAgentLength) ?? '';
-  return { clientAddress: readClientAddress(c), userAgent };
+export function readUserAgent(c: Context): string {
+  return c.req.header('User-Agent')?.slice(0, maxUserAgentLength) ?? '';
 }
 
 /**
@@ -37,7 +31,7 @@ export const trustGateway = createMiddleware<AppEnv>(async (c, next) => {
     if (!/^[0-9A-Fa-f.:]{2,45}$/.test(address)) {
       throw new RefusedError({ kind: 'invalid_input', path: deviceAddressHeader, problem: 'expected an IP address' });
     }
-    c.set('deviceAddress', address);
+    c.set('context', { ...c.var.context, clientAddress: networkOf(address) });
   }
   await next();
 });
@@ -45,8 +39,8 @@ export const trustGateway = createMiddleware<AppEnv>(async (c, next) => {
 /** A flood shield: 429 above the limit. Counts by client address, `CONTROL_LIMIT` by user: it goes after `authenticate`. */
 export function limitRate(shield: FloodShield) {
   return createMiddleware<AppEnv>(async (c, next) => {
-    const key = shield === 'CONTROL_LIMIT' ? `user ${c.var.caller.userId}` : readClientAddress(c);
-    await holdToShield(c.var.context, shield, key);
+    const { context, caller } = c.var;
+    await holdToShield(context, shield, shield === 'CONTROL_LIMIT' ? `user ${caller.userId}` : context.clientAddress);
     await next();
   });
 }

@@ -21,8 +21,6 @@ export type AppEnv = {
     caller: Caller;
     /** Why the request was refused, for its log line (request-log.ts). */
     refusal: Refusal | undefined;
-    /** The address of a device behind a gateway (client-address.ts). */
-    deviceAddress: string | undefined;
     isCsv: boolean | undefined;
   };
 };

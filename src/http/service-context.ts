@@ -5,13 +5,13 @@ import { readConfig, SettingsError } from '../config.ts';
 import { createContext } from '../context.ts';
 import { log } from '../log.ts';
 import type { AppEnv } from './router.ts';
-import { readClientAddress } from './client-address.ts';
+import { networkOf } from '../domain/client-network.ts';
 
 const message = 'not configured: run `npm run dev` once on a laptop, `npm run deploy:dry` before a deployment';
 
 export const createServiceContext = createMiddleware<AppEnv>(async (c, next) => {
   try {
-    c.set('context', createContext(c.env, readConfig(c.env), readClientAddress(c)));
+    c.set('context', createContext(c.env, readConfig(c.env), networkOf(c.req.header('CF-Connecting-IP') ?? 'unknown')));
   } catch (error) {
     if (!(error instanceof SettingsError)) throw error;
     log('error', 'settings', { requestId: c.var.requestId, error: error.message });

@@ -17,7 +17,7 @@ type Session = {
   expiresAt: number;
 };
 
-export type SessionClient = { clientAddress: string; userAgent: string };
+type SessionClient = { clientAddress: string; userAgent: string };
 
 /** False when the password was changed meanwhile: no session of the old password survives the change. */
 export async function insertSession(

@@ -1,6 +1,6 @@
 // Accounts and sessions (contract 4.1): parse, one service call, answer. No rule lives here.
 import { inPersonFor, readBearer, signedInFor } from '../../http/authenticate.ts';
-import { limitRate, readClient, readClientAddress } from '../../http/client-address.ts';
+import { limitRate, readUserAgent } from '../../http/client-address.ts';
 import { answer, responsesOf, signedInErrors } from '../../http/envelope.ts';
 import { jsonBody, createRouter, routesAbout } from '../../http/router.ts';
 import { pageQuerySchema } from '../../protocol/http/devices.ts';
@@ -39,10 +39,7 @@ export const userRoutes = createRouter()
     }),
     (c) => {
       const { username, email, password } = c.req.valid('json');
-      return answer(
-        c,
-        registerUser(c.var.context, { username: username ?? email, email, password }, readClientAddress(c)),
-      );
+      return answer(c, registerUser(c.var.context, { username: username ?? email, email, password }));
     },
   )
   .openapi(
@@ -63,7 +60,7 @@ export const userRoutes = createRouter()
     }),
     (c) => {
       const { username, email, password, deviceToken } = c.req.valid('json');
-      const login = { name: username ?? email ?? '', password, deviceToken, ...readClient(c) };
+      const login = { name: username ?? email ?? '', password, deviceToken, userAgent: readUserAgent(c) };
       return answer(c, logIn(c.var.context, login));
     },
   )
@@ -77,7 +74,7 @@ export const userRoutes = createRouter()
       request: { body: jsonBody(schemas.refreshBodySchema) },
       responses: responsesOf(schemas.tokenPairSchema, ...signedInErrors, 'too_many_requests'),
     }),
-    (c) => answer(c, refreshSession(c.var.context, c.req.valid('json').refreshToken, readClient(c))),
+    (c) => answer(c, refreshSession(c.var.context, c.req.valid('json').refreshToken, readUserAgent(c))),
   )
   .openapi(
     route('get', '/me', {
@@ -154,10 +151,7 @@ export const userRoutes = createRouter()
         'too_many_requests',
       ),
     }),
-    (c) => {
-      const caller = { ...c.var.caller, clientAddress: readClientAddress(c) };
-      return answer(c, changePassword(c.var.context, caller, c.req.valid('json')));
-    },
+    (c) => answer(c, changePassword(c.var.context, c.var.caller, c.req.valid('json'))),
   )
   .openapi(
     route('post', '/me/confirmations', {
@@ -170,10 +164,7 @@ export const userRoutes = createRouter()
       request: { body: jsonBody(schemas.confirmationBodySchema) },
       responses: responsesOf(schemas.confirmedSchema, ...signedInErrors, 'invalid_password', 'too_many_requests'),
     }),
-    (c) => {
-      const caller = { ...c.var.caller, clientAddress: readClientAddress(c) };
-      return answer(c, confirmPassword(c.var.context, caller, c.req.valid('json').password));
-    },
+    (c) => answer(c, confirmPassword(c.var.context, c.var.caller, c.req.valid('json').password)),
   )
   .openapi(
     route('post', '/password-reset', {
@@ -199,5 +190,5 @@ export const userRoutes = createRouter()
       request: { body: jsonBody(schemas.resetBodySchema) },
       responses: responsesOf(schemas.passwordChangedSchema, 'invalid_request', 'weak_password', 'too_many_requests'),
     }),
-    (c) => answer(c, resetPassword(c.var.context, c.req.valid('json'), readClientAddress(c))),
+    (c) => answer(c, resetPassword(c.var.context, c.req.valid('json'))),
   );

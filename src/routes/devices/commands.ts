@@ -64,10 +64,7 @@ export const deviceCommandRoutes = createRouter()
       request: { params: schemas.commandParamSchema },
       responses: responsesOf(schemas.commandSchema, 'unauthorized', 'forbidden', 'device_not_found', 'not_found'),
     }),
-    (c) => {
-      const { deviceId, commandId } = c.req.valid('param');
-      return answer(c, readCommand(c.var.context, c.var.caller, deviceId, commandId));
-    },
+    (c) => answer(c, readCommand(c.var.context, c.var.caller, c.req.valid('param'))),
   )
   .openapi(
     route('delete', '/{deviceId}/commands/{commandId}', {
@@ -77,8 +74,5 @@ export const deviceCommandRoutes = createRouter()
       request: { params: schemas.commandParamSchema },
       responses: responsesOf(schemas.commandSchema, ...deviceErrors, 'not_found'),
     }),
-    (c) => {
-      const { deviceId, commandId } = c.req.valid('param');
-      return answer(c, cancelCommand(c.var.context, c.var.caller, deviceId, commandId));
-    },
+    (c) => answer(c, cancelCommand(c.var.context, c.var.caller, c.req.valid('param'))),
   );

@@ -1,6 +1,6 @@
 // Devices over HTTP (contract 2.6, 4.3), except their commands: parse, one service call, answer.
 import { signedInFor } from '../../http/authenticate.ts';
-import { limitRate, readClientAddress } from '../../http/client-address.ts';
+import { limitRate } from '../../http/client-address.ts';
 import { answer, callerErrors, deviceErrors, responsesOf } from '../../http/envelope.ts';
 import { jsonBody, createRouter, routesAbout } from '../../http/router.ts';
 import * as schemas from '../../protocol/http/devices.ts';
@@ -41,7 +41,7 @@ export const deviceRoutes = createRouter()
       request: { body: jsonBody(schemas.activateBodySchema) },
       responses: responsesOf(schemas.activationSchema, ...activationRefusals),
     }),
-    (c) => answer(c, activateDevice(c.var.context, c.req.valid('json'), { clientAddress: readClientAddress(c) })),
+    (c) => answer(c, activateDevice(c.var.context, c.req.valid('json'))),
   )
   .openapi(
     route('get', '/', {
@@ -79,7 +79,7 @@ export const deviceRoutes = createRouter()
     }),
     (c) => {
       const { deviceId } = c.req.valid('param');
-      return answer(c, changeDevice(c.var.context, c.var.caller, deviceId, c.req.valid('json'), readClientAddress(c)));
+      return answer(c, changeDevice(c.var.context, c.var.caller, deviceId, c.req.valid('json')));
     },
   )
   .openapi(
@@ -90,8 +90,7 @@ export const deviceRoutes = createRouter()
       request: { params: schemas.deviceIdParamSchema },
       responses: responsesOf(schemas.credentialsSchema, ...deviceErrors, 'device_not_activated'),
     }),
-    (c) =>
-      answer(c, replaceCredentials(c.var.context, c.var.caller, c.req.valid('param').deviceId, readClientAddress(c))),
+    (c) => answer(c, replaceCredentials(c.var.context, c.var.caller, c.req.valid('param').deviceId)),
   )
   .openapi(
     route('delete', '/{deviceId}', {
@@ -148,8 +147,5 @@ export const claimRoutes = createRouter().openapi(
       ...activationRefusals,
     ),
   }),
-  (c) => {
-    const origin = { clientAddress: readClientAddress(c), claimToken: c.req.valid('param').token };
-    return answer(c, activateDevice(c.var.context, c.req.valid('json'), origin));
-  },
+  (c) => answer(c, activateDevice(c.var.context, c.req.valid('json'), c.req.valid('param').token)),
 );

@@ -1,7 +1,6 @@
 // Guest links as an owner makes, lists and revokes them. Parse, one service call, answer. What a guest sees is in
 // guest-pages.ts.
 import { signedInFor } from '../../http/authenticate.ts';
-import { readClientAddress } from '../../http/client-address.ts';
 import { answer, deviceErrors, responsesOf } from '../../http/envelope.ts';
 import { jsonBody, createRouter, routesAbout } from '../../http/router.ts';
 import { deviceIdParamSchema, pageQuerySchema } from '../../protocol/http/devices.ts';
@@ -33,9 +32,9 @@ export const deviceGuestLinkRoutes = createRouter()
       ),
     }),
     (c) => {
-      const seen = { base: new URL(c.req.url).origin, address: readClientAddress(c) };
+      const base = new URL(c.req.url).origin;
       const { deviceId } = c.req.valid('param');
-      return answer(c, makeGuestLink(c.var.context, c.var.caller, deviceId, c.req.valid('json'), seen));
+      return answer(c, makeGuestLink(c.var.context, c.var.caller, deviceId, c.req.valid('json'), base));
     },
   )
   .openapi(
@@ -56,9 +55,5 @@ export const deviceGuestLinkRoutes = createRouter()
       request: { params: schemas.guestLinkParamSchema },
       responses: responsesOf(schemas.revokedGuestLinkSchema, ...deviceErrors, 'not_found'),
     }),
-    (c) => {
-      const { deviceId, linkId } = c.req.valid('param');
-      const link = { linkId, address: readClientAddress(c) };
-      return answer(c, revokeGuestLink(c.var.context, c.var.caller, deviceId, link));
-    },
+    (c) => answer(c, revokeGuestLink(c.var.context, c.var.caller, c.req.valid('param'))),
   );

@@ -6,7 +6,6 @@ import { createId } from '../../crypto/secrets.ts';
 import { RefusedError, wireErrorOf } from '../../domain/refusal.ts';
 import { logUncaught } from '../../http/envelope.ts';
 import { type AppEnv, readText, createRouter } from '../../http/router.ts';
-import { readClientAddress } from '../../http/client-address.ts';
 import { statusByError } from '../../protocol/error-status.ts';
 import { setPageHeaders } from '../../http/headers.ts';
 import { noteRefusal } from '../../http/request-log.ts';
@@ -28,7 +27,7 @@ export const guestPageRoutes = createRouter();
 guestPageRoutes.use(keepPrivate, setPageHeaders(`style-src 'self'; script-src '${scriptHash}'; form-action 'self'`));
 
 guestPageRoutes.get('/:token', async (c) => {
-  const view = await viewAsGuest(c.var.context, c.req.param('token'), readClientAddress(c));
+  const view = await viewAsGuest(c.var.context, c.req.param('token'));
   const isOver = view.link.state === 'open' ? undefined : view.link.state;
   if (isOver !== undefined) throw new RefusedError({ kind: 'guest_link_refused', because: isOver });
   return c.html(renderLink(view, createId('', requestIdLength)));
@@ -36,8 +35,7 @@ guestPageRoutes.get('/:token', async (c) => {
 
 guestPageRoutes.post('/:token', async (c) => {
   const requestId = await readRequestId(c);
-  const use = { address: readClientAddress(c), requestId };
-  const receipt = await useGuestLink(c.var.context, c.req.param('token'), use);
+  const receipt = await useGuestLink(c.var.context, c.req.param('token'), requestId);
   return c.html(renderUse(receipt, requestId), receipt.state === 'undelivered' ? 503 : 200);
 });
 

@@ -1,6 +1,5 @@
 // Whose a device is, over HTTP: claim tokens, release, transfer, pairing window. Parse, one service call, answer.
 import { confirmedFor, inPersonFor, signedInFor } from '../../http/authenticate.ts';
-import { readClientAddress } from '../../http/client-address.ts';
 import { answer, callerErrors, deviceErrors, responsesOf, signedInErrors } from '../../http/envelope.ts';
 import { jsonBody, createRouter, routesAbout } from '../../http/router.ts';
 import { deviceIdParamSchema, pageQuerySchema } from '../../protocol/http/devices.ts';
@@ -35,8 +34,8 @@ export const deviceOwnershipRoutes = createRouter()
       responses: responsesOf(schemas.claimTokenSchema, ...callerErrors, 'too_many_claim_tokens', 'invalid_claim_code'),
     }),
     (c) => {
-      const from = { base: new URL(c.req.url).origin, clientAddress: readClientAddress(c) };
-      return answer(c, requestClaimToken(c.var.context, c.var.caller, c.req.valid('json'), from));
+      const base = new URL(c.req.url).origin;
+      return answer(c, requestClaimToken(c.var.context, c.var.caller, c.req.valid('json'), base));
     },
   )
   .openapi(
@@ -78,10 +77,7 @@ export const deviceOwnershipRoutes = createRouter()
       request: { params: deviceIdParamSchema },
       responses: responsesOf(schemas.passedDeviceSchema, ...deviceErrors, 'device_not_activated'),
     }),
-    (c) => {
-      const { deviceId } = c.req.valid('param');
-      return answer(c, ownership.undoClaim(c.var.context, c.var.caller, deviceId, readClientAddress(c)));
-    },
+    (c) => answer(c, ownership.undoClaim(c.var.context, c.var.caller, c.req.valid('param').deviceId)),
   )
   .openapi(
     route('post', '/{deviceId}/transfer', {
@@ -93,8 +89,8 @@ export const deviceOwnershipRoutes = createRouter()
       responses: responsesOf(schemas.offerSchema, ...passingErrors, 'email_not_verified', 'too_many_transfers'),
     }),
     (c) => {
-      const offered = { ...c.req.valid('json'), address: readClientAddress(c) };
-      return answer(c, ownership.offerDevice(c.var.context, c.var.caller, c.req.valid('param').deviceId, offered));
+      const { email } = c.req.valid('json');
+      return answer(c, ownership.offerDevice(c.var.context, c.var.caller, c.req.valid('param').deviceId, email));
     },
   )
   .openapi(
@@ -104,10 +100,7 @@ export const deviceOwnershipRoutes = createRouter()
       request: { params: deviceIdParamSchema },
       responses: responsesOf(schemas.passedDeviceSchema, ...deviceErrors, 'not_found', 'device_not_activated'),
     }),
-    (c) => {
-      const { deviceId } = c.req.valid('param');
-      return answer(c, ownership.withdrawOffer(c.var.context, c.var.caller, deviceId, readClientAddress(c)));
-    },
+    (c) => answer(c, ownership.withdrawOffer(c.var.context, c.var.caller, c.req.valid('param').deviceId)),
   )
   .openapi(
     route('post', '/{deviceId}/transfer/accept', {
@@ -119,11 +112,7 @@ export const deviceOwnershipRoutes = createRouter()
       request: { params: deviceIdParamSchema },
       responses: responsesOf(schemas.acceptedDeviceSchema, ...signedInErrors, 'not_found', 'device_not_found'),
     }),
-    (c) => {
-      const { context, caller } = c.var;
-      const decision = { isAccepted: true, address: readClientAddress(c) };
-      return answer(c, ownership.answerOffer(context, caller.userId, c.req.valid('param').deviceId, decision));
-    },
+    (c) => answer(c, ownership.answerOffer(c.var.context, c.var.caller.userId, c.req.valid('param').deviceId, true)),
   )
   .openapi(
     route('post', '/{deviceId}/transfer/decline', {
@@ -132,11 +121,7 @@ export const deviceOwnershipRoutes = createRouter()
       request: { params: deviceIdParamSchema },
       responses: responsesOf(schemas.passedDeviceSchema, ...signedInErrors, 'not_found', 'device_not_found'),
     }),
-    (c) => {
-      const { context, caller } = c.var;
-      const decision = { isAccepted: false, address: readClientAddress(c) };
-      return answer(c, ownership.answerOffer(context, caller.userId, c.req.valid('param').deviceId, decision));
-    },
+    (c) => answer(c, ownership.answerOffer(c.var.context, c.var.caller.userId, c.req.valid('param').deviceId, false)),
   )
   .openapi(
     route('post', '/{deviceId}/pairing-window', {
@@ -155,7 +140,7 @@ export const deviceOwnershipRoutes = createRouter()
     }),
     (c) => {
       const { anyNetwork = false } = c.req.valid('json');
-      const opened = { anyNetwork, address: readClientAddress(c), base: new URL(c.req.url).origin };
+      const opened = { anyNetwork, base: new URL(c.req.url).origin };
       return answer(c, ownership.openPairingWindow(c.var.context, c.var.caller, c.req.valid('param').deviceId, opened));
     },
   )
@@ -166,8 +151,5 @@ export const deviceOwnershipRoutes = createRouter()
       request: { params: deviceIdParamSchema },
       responses: responsesOf(schemas.pairingWindowSchema, ...deviceErrors, 'device_not_activated'),
     }),
-    (c) => {
-      const { deviceId } = c.req.valid('param');
-      return answer(c, ownership.closePairingWindow(c.var.context, c.var.caller, deviceId, readClientAddress(c)));
-    },
+    (c) => answer(c, ownership.closePairingWindow(c.var.context, c.var.caller, c.req.valid('param').deviceId)),
   );

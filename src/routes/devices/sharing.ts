@@ -1,6 +1,5 @@
 // Sharing devices over HTTP: members, and invitations as the one who is invited sees them. Parse, one service call, answer.
 import { inPersonFor, signedInFor } from '../../http/authenticate.ts';
-import { readClientAddress } from '../../http/client-address.ts';
 import { answer, deviceErrors, responsesOf, signedInErrors } from '../../http/envelope.ts';
 import { jsonBody, createRouter, routesAbout } from '../../http/router.ts';
 import { deviceIdParamSchema, pageQuerySchema } from '../../protocol/http/devices.ts';
@@ -37,13 +36,7 @@ export const invitationRoutes = createRouter()
         'too_many_members',
       ),
     }),
-    (c) => {
-      const { invitationId } = c.req.valid('param');
-      return answer(
-        c,
-        sharing.acceptInvitation(c.var.context, c.var.caller.userId, invitationId, readClientAddress(c)),
-      );
-    },
+    (c) => answer(c, sharing.acceptInvitation(c.var.context, c.var.caller.userId, c.req.valid('param').invitationId)),
   )
   .openapi(
     route('delete', '/{invitationId}', {
@@ -52,13 +45,7 @@ export const invitationRoutes = createRouter()
       request: { params: schemas.invitationParamSchema },
       responses: responsesOf(schemas.endedInvitationSchema, ...signedInErrors, 'not_found'),
     }),
-    (c) => {
-      const { invitationId } = c.req.valid('param');
-      return answer(
-        c,
-        sharing.declineInvitation(c.var.context, c.var.caller.userId, invitationId, readClientAddress(c)),
-      );
-    },
+    (c) => answer(c, sharing.declineInvitation(c.var.context, c.var.caller.userId, c.req.valid('param').invitationId)),
   );
 
 export const blockedSenderRoutes = createRouter()
@@ -110,8 +97,8 @@ export const deviceSharingRoutes = createRouter()
       ),
     }),
     (c) => {
-      const invited = { ...c.req.valid('json'), address: readClientAddress(c) };
-      return answer(c, sharing.inviteMember(c.var.context, c.var.caller, c.req.valid('param').deviceId, invited));
+      const { deviceId } = c.req.valid('param');
+      return answer(c, sharing.inviteMember(c.var.context, c.var.caller, deviceId, c.req.valid('json')));
     },
   )
   .openapi(
@@ -133,7 +120,7 @@ export const deviceSharingRoutes = createRouter()
     }),
     (c) => {
       const { deviceId, userId } = c.req.valid('param');
-      const changed = { ...c.req.valid('json'), userId: userIdOf(userId), address: readClientAddress(c) };
+      const changed = { ...c.req.valid('json'), userId: userIdOf(userId) };
       return answer(c, sharing.changeMember(c.var.context, c.var.caller, deviceId, changed));
     },
   )
@@ -148,8 +135,7 @@ export const deviceSharingRoutes = createRouter()
     }),
     (c) => {
       const { deviceId, userId } = c.req.valid('param');
-      const removed = { userId: userIdOf(userId), address: readClientAddress(c) };
-      return answer(c, sharing.removeMember(c.var.context, c.var.caller, deviceId, removed));
+      return answer(c, sharing.removeMember(c.var.context, c.var.caller, deviceId, userIdOf(userId)));
     },
   )
   .openapi(
@@ -172,9 +158,5 @@ export const deviceSharingRoutes = createRouter()
       request: { params: schemas.deviceInvitationParamSchema },
       responses: responsesOf(schemas.endedInvitationSchema, ...deviceErrors, 'not_found'),
     }),
-    (c) => {
-      const { deviceId, invitationId } = c.req.valid('param');
-      const withdrawn = { id: invitationId, address: readClientAddress(c) };
-      return answer(c, sharing.withdrawInvitation(c.var.context, c.var.caller, deviceId, withdrawn));
-    },
+    (c) => answer(c, sharing.withdrawInvitation(c.var.context, c.var.caller, c.req.valid('param'))),
   );

@@ -22,11 +22,10 @@ const minPasswordLength = 8;
 export async function registerUser(
   context: ServiceContext,
   { username, email, password }: { username: string; email: string; password: string },
-  clientAddress: string,
 ) {
   refuseWeak(password);
   const queue = passwordQueueOf(context.config);
-  const client = { isKnown: false, address: clientAddress };
+  const client = { isKnown: false, address: context.clientAddress };
   queue.refuseIfFull(client);
   const database = context.primary();
   if ((await readSetting(database, 'sign_up')) === 'closed') throw new RefusedError({ kind: 'sign_up_closed' });
@@ -62,7 +61,7 @@ export async function requestVerification(context: ServiceContext, userId: numbe
   return { emailVerified };
 }
 
-type CallerInSession = { userId: number; sessionId: string; clientAddress: string };
+type CallerInSession = { userId: number; sessionId: string };
 
 /** Forgets the devices on which the user logged in; by default ends all other sessions, and all API keys. */
 export async function changePassword(
@@ -103,23 +102,20 @@ export async function confirmPassword(context: ServiceContext, caller: CallerInS
 
 async function confirm(context: ServiceContext, caller: CallerInSession, password: string, shownToken?: string | null) {
   const user = await requireUser(context, caller.userId);
-  return provePassword(context, user, {
-    ...caller,
-    account: user.foldedEmail,
-    password,
-    shownToken: shownToken ?? undefined,
-  });
+  return provePassword(context, user, { account: user.foldedEmail, password, shownToken: shownToken ?? undefined });
 }
 
 /** Bounded wherever a password is shown: a stolen access token must not be a way to guess it undisturbed. */
 export async function provePassword(
   context: ServiceContext,
   user: UserRow | undefined,
-  shown: Omit<LoginClient, 'userId'> & { password: string; isFamiliar?: boolean },
+  shown: Omit<LoginClient, 'userId' | 'clientAddress'> & { password: string; isFamiliar?: boolean },
 ) {
   const database = context.primary();
-  const attempt = await beginLoginAttempt(database, context.config.limits, { ...shown, userId: user?.id });
-  const hashClient = { isKnown: attempt.isKnownDevice || shown.isFamiliar === true, address: shown.clientAddress };
+  const { clientAddress } = context;
+  const client = { ...shown, userId: user?.id, clientAddress };
+  const attempt = await beginLoginAttempt(database, context.config.limits, client);
+  const hashClient = { isKnown: attempt.isKnownDevice || shown.isFamiliar === true, address: clientAddress };
   const check = () => checkPassword(shown.password, user?.passwordHash ?? dummyHash);
   if (!(await passwordQueueOf(context.config).run(hashClient, check)) || user === undefined) {
     if (user !== undefined) recordSecurityEvent(context, { userId: user.id, kind: 'wrong_password' });

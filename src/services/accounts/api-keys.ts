@@ -90,10 +90,8 @@ export async function noteEndedKeys({ env }: ServiceContext, keyIds: readonly st
 }
 
 /** Whose key this is. An address with too many wrong pairs is refused, except with keys that are known here. */
-export async function authenticateKey(
-  context: ServiceContext,
-  { keyId, secret, clientAddress }: { keyId: string; secret: string; clientAddress: string },
-): Promise<Outcome<Actor>> {
+export async function authenticateKey(context: ServiceContext, keyId: string, secret: string): Promise<Outcome<Actor>> {
+  const { clientAddress } = context;
   if (!keyIdPattern.test(keyId) || !apiKeyPattern.test(secret))
     return refuse(credentialRefused('api_key', 'malformed'));
   const retryAfterSeconds = blocked.secondsLeft(clientAddress);

@@ -46,14 +46,13 @@ export function issuePasswordReset(context: ServiceContext, { id }: UserRow, way
 export async function resetPassword(
   context: ServiceContext,
   { token, newPassword }: { token: string; newPassword: string },
-  clientAddress: string,
 ) {
   refuseWeak(newPassword);
   const refusal = new RefusedError({ kind: 'invalid_input', path: 'token', problem: 'is unknown, used or expired' });
   const secret = await openToken(context.config, Object.values(prefixes), token);
   if (secret === undefined) throw refusal;
   const queue = passwordQueueOf(context.config);
-  const client = { isKnown: false, address: clientAddress };
+  const client = { isKnown: false, address: context.clientAddress };
   queue.refuseIfFull(client);
   const database = context.primary();
   const reset = await findPasswordReset(database, await digestOf(secret), Date.now());

@@ -35,7 +35,7 @@ type SecurityEvent = {
 export function recordSecurityEvent(context: ServiceContext, { otherId, ...event }: SecurityEvent): void {
   const { userId, kind, detail = {}, clientAddress: address = context.clientAddress } = event;
   if (otherId !== undefined) recordSecurityEvent(context, { ...event, userId: otherId, clientAddress: null });
-  const clientAddress = address === undefined || address === 'unknown' ? null : address;
+  const clientAddress = address === 'unknown' ? null : address;
   // Lines of level info are sampled.
   log('warn', 'security event', { userId, kind, clientAddress, ...detail });
   runInBackground('security event', keepEvent(context, { userId, kind, clientAddress, detail, createdAt: Date.now() }));

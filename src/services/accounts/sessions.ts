@@ -4,7 +4,6 @@ import * as secrets from '../../crypto/secrets.ts';
 import { signAccessToken } from '../../crypto/tokens.ts';
 import type { Database } from '../../db/client.ts';
 import * as refreshTokens from '../../db/accounts/refresh-tokens.ts';
-import type { SessionClient } from '../../db/accounts/refresh-tokens.ts';
 import { findUserByName } from '../../db/accounts/users.ts';
 import { foldName } from '../../domain/names.ts';
 import { credentialRefused, RefusedError, unwrap, type Outcome } from '../../domain/refusal.ts';
@@ -25,11 +24,12 @@ const refreshTokenPattern = /^rt_([A-Za-z0-9]{22})[A-Za-z0-9]{69}$/;
 const refreshTokenUse = ['latchwork refresh token'];
 
 /** `deviceToken`: of an earlier login of this client; null asks for one. A client that omits it gets none. */
-type Login = SessionClient & { name: string; password: string; deviceToken?: string | null | undefined };
+type Login = { name: string; password: string; deviceToken?: string | null | undefined; userAgent: string };
 
 /** `name` is a username or an email. An unknown name takes the same steps and time as a wrong password. */
 export async function logIn(context: ServiceContext, login: Login) {
-  const { name, password, clientAddress, deviceToken } = login;
+  const { name, password, deviceToken, userAgent } = login;
+  const { clientAddress } = context;
   const foldedName = foldName(name);
   const shownToken = deviceToken ?? undefined;
   const clientDigest = await secrets.digestOf(`login client ${foldedName} ${clientAddress}`);
@@ -38,12 +38,12 @@ export async function logIn(context: ServiceContext, login: Login) {
   if (shownToken === undefined && !isFamiliar) queue.refuseIfFull({ isKnown: false, address: clientAddress });
   const database = context.primary();
   const named = await findUserByName(database, foldedName);
-  const client = { account: named?.foldedEmail ?? foldedName, clientAddress, shownToken, isFamiliar };
+  const client = { account: named?.foldedEmail ?? foldedName, shownToken, isFamiliar };
   const { user, attempt } = await provePassword(context, named, { ...client, password });
   rememberClient(clientDigest);
   if (user.disabledAt !== null) throw new RefusedError({ kind: 'account_disabled', userId: user.id });
   const { passwordHash } = user;
-  const pair = await startSession(context, database, { userId: user.id, passwordHash, login });
+  const pair = await startSession(context, database, { userId: user.id, passwordHash, userAgent });
   recordSecurityEvent(context, { userId: user.id, kind: 'signed_in' });
   const session = { user: { userId: user.id, username: user.username, email: user.email }, ...pair };
   if (deviceToken === undefined) return session;
@@ -51,7 +51,7 @@ export async function logIn(context: ServiceContext, login: Login) {
 }
 
 /** A token that was exchanged moments ago gets the same answer again. An older token ends its session. */
-export async function refreshSession(context: ServiceContext, refreshToken: string, client: SessionClient) {
+export async function refreshSession(context: ServiceContext, refreshToken: string, userAgent: string) {
   const opened = await openRefreshToken(context, refreshToken);
   if (opened === undefined) throw new RefusedError(credentialRefused('refresh_token', 'malformed'));
   const { family, secret } = opened;
@@ -77,7 +77,8 @@ export async function refreshSession(context: ServiceContext, refreshToken: stri
     const salt = secrets.createSecret('', 22);
     const next = await successorOf(family, secret, salt);
     const isRotated = await refreshTokens.rotateToken(database, session, {
-      ...client,
+      clientAddress: context.clientAddress,
+      userAgent,
       digest: await secrets.digestOf(next),
       rotations: addRotation(session.rotations, { digest, salt, atMs: nowMs }),
       rotatedAt: nowMs,
@@ -119,7 +120,7 @@ export async function requireOpenSession(context: ServiceContext, session: InSes
 async function startSession(
   context: ServiceContext,
   database: Database,
-  { userId, passwordHash, login }: { userId: number; passwordHash: string; login: SessionClient },
+  { userId, passwordHash, userAgent }: { userId: number; passwordHash: string; userAgent: string },
 ) {
   const createdAt = Date.now();
   const family = secrets.createSecret('', 22);
@@ -131,8 +132,8 @@ async function startSession(
     userId,
     createdAt,
     expiresAt: createdAt + refreshTokenMs,
-    clientAddress: login.clientAddress,
-    userAgent: login.userAgent,
+    clientAddress: context.clientAddress,
+    userAgent,
   };
   if (!(await refreshTokens.insertSession(database, session, passwordHash, context.config.limits.sessionsPerUser))) {
     throw new RefusedError(credentialRefused('account_password', 'revoked'));

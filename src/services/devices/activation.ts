@@ -33,23 +33,16 @@ import { hourMs } from '../../domain/time.ts';
 /** Deletions of the same serial at the same time may fail an attempt; the device itself tries again in 5 s. */
 const maxAttempts = 5;
 
-/** The sender of an activation. `claimToken`: a part of the address it was sent to. */
-type Origin = { clientAddress: string; claimToken?: string };
-
-export async function activateDevice(
-  context: ServiceContext,
-  request: ActivateBody,
-  { clientAddress, claimToken }: Origin,
-) {
+/** `claimToken`: a part of the address that the device called. */
+export async function activateDevice(context: ServiceContext, request: ActivateBody, claimToken?: string) {
   const startedAtMs = Date.now();
-  const network = context.config.rateLimits === 'production' ? clientAddress : null;
+  const network = context.config.rateLimits === 'production' ? context.clientAddress : null;
   const db = context.primary();
   for (let attempt = 0; attempt < maxAttempts; attempt++) {
     const product = await requireProduct(context, request.productKey);
     const { productKey, deviceSN } = request;
     const usedBy = { device: `${product.id} ${deviceSN}`, productKey };
-    const claim =
-      claimToken === undefined ? undefined : await readClaimToken(context, claimToken, usedBy, clientAddress);
+    const claim = claimToken === undefined ? undefined : await readClaimToken(context, claimToken, usedBy);
     const record = await findDeviceBySerial(db, product.id, deviceSN);
     const hasCode = record !== undefined && record.claimCodeDigest !== null;
     const lacksCode = claim !== undefined && claim.hasShownCode !== true && hasCode;
@@ -57,7 +50,7 @@ export async function activateDevice(
     // Of a device that has activated, its session decides.
     if (lacksCode && record.activatedAt === null) throw new RefusedError({ kind: 'claim_code_required' });
     const proof = { claimantId: claim?.userId, lacksCode };
-    const activation = { product, request, proof, address: clientAddress, network, startedAtMs };
+    const activation = { product, request, proof, network, startedAtMs };
     // Without an answer its product or its record was deleted meanwhile: start over with the present state.
     const answer =
       record === undefined ? await activateNew(context, activation) : await activateKnown(context, activation, record);
@@ -70,15 +63,14 @@ type Activation = {
   product: ProductRow;
   request: ActivateBody;
   proof: { claimantId: number | undefined; lacksCode: boolean };
-  address: string;
   /** By which unused devices are counted; null counts none. */
   network: string | null;
   startedAtMs: number;
 };
 
 async function activateNew(context: ServiceContext, activation: Activation) {
-  const { product, request, address, network } = activation;
-  await refuseFloodOfNew(context, product.productKey, address);
+  const { product, request, network } = activation;
+  await refuseFloodOfNew(context, product.productKey);
   const made = await makeDevice(context.primary(), context.config, product, request, network);
   return made && issueCredentials(context, activation, made);
 }
@@ -96,8 +88,8 @@ async function activateKnown(context: ServiceContext, activation: Activation, re
 
 /** undefined if the device was deleted meanwhile. */
 async function issueCredentials(context: ServiceContext, activation: Activation, device: DeviceRow) {
-  const { product, request, address, startedAtMs } = activation;
-  const { env, config } = context;
+  const { product, request, startedAtMs } = activation;
+  const { env, config, clientAddress: address } = context;
   const db = context.primary();
   const deviceSecret = createSecret('sk_', 32);
   const { productKey } = product;
@@ -127,8 +119,7 @@ async function issueCredentials(context: ServiceContext, activation: Activation,
     const { endsSessions } = provisioned.value;
     const { claimantId } = proof;
     const isClaimed = claimantId !== undefined && (provisioned.value.isNew || endsSessions);
-    const event = { kind: 'device_claimed', clientAddress: address, detail: { deviceId } } as const;
-    if (isClaimed) recordSecurityEvent(context, { userId: claimantId, ...event });
+    if (isClaimed) recordSecurityEvent(context, { userId: claimantId, kind: 'device_claimed', detail: { deviceId } });
     await Promise.all([
       endsSessions ? disconnectClient(context, identity) : undefined,
       provisionAtBroker(context, identity, { kind: 'upsert', password, endsSessions }, startedAtMs),
@@ -174,9 +165,9 @@ async function renewProjection(env: Env, { deviceId, projectionVersion, membersV
 }
 
 /** New serials cost rows and an object. Known serials do not count: a flood cannot lock them out (field note 8). */
-async function refuseFloodOfNew(context: ServiceContext, productKey: string, clientAddress: string): Promise<void> {
+async function refuseFloodOfNew(context: ServiceContext, productKey: string): Promise<void> {
   // The address first: what it is refused does not count against the product.
-  await holdToShield(context, 'NEW_DEVICE_ADDRESS_LIMIT', `${productKey} ${clientAddress}`);
+  await holdToShield(context, 'NEW_DEVICE_ADDRESS_LIMIT', `${productKey} ${context.clientAddress}`);
   await holdToShield(context, 'NEW_DEVICE_LIMIT', productKey);
 }
 

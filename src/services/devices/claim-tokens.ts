@@ -43,17 +43,17 @@ export async function requestClaimToken(
   context: ServiceContext,
   actor: Actor,
   { expiresIn = 900, deviceSN = '', claimCode = '', productKey = '' }: ClaimTokenBody,
-  { base, clientAddress }: { base: string; clientAddress: string },
+  base: string,
 ) {
   if (deviceSN + claimCode + productKey === '') return createClaimToken(context, actor, base, expiresIn);
   requireRightOfKey(actor, 'claimDevices', productKey);
-  refuseBlocked(clientAddress);
+  refuseBlocked(context);
   await holdToShield(context, shield, `code ${productKey} ${deviceSN}`);
   const product = await findProduct(context.primary(), productKey);
   const device = product && (await findDeviceBySerial(context.primary(), product.id, deviceSN));
   const digest = await digestOfClaimCode(productKey, deviceSN, claimCode);
   if (device === undefined || !isEqualDigest(device.claimCodeDigest ?? '', digest)) {
-    await countFailure(context, clientAddress);
+    await countFailure(context);
     throw new RefusedError({ kind: 'claim_code_refused' });
   }
   const bound = { boundTo: `${device.productId} ${deviceSN}`, hasShownCode: true };
@@ -83,22 +83,22 @@ export async function readClaimToken(
   context: ServiceContext,
   token: string,
   usedBy: { device: string; productKey: string },
-  clientAddress: string,
 ) {
-  refuseBlocked(clientAddress);
+  refuseBlocked(context);
   const used = tokenPattern.test(token)
     ? await useClaimToken(context.primary(), await digestOf(token), usedBy, Date.now())
     : undefined;
   if (used !== undefined) return used;
-  await countFailure(context, clientAddress);
+  await countFailure(context);
   throw new RefusedError({ kind: 'claim_token_refused' });
 }
 
-function refuseBlocked(clientAddress: string): void {
+function refuseBlocked({ clientAddress }: ServiceContext): void {
   const retryAfterSeconds = blocked.secondsLeft(clientAddress);
   if (retryAfterSeconds > 0) throw new RefusedError({ kind: 'rate_limited', limit: shield, retryAfterSeconds });
 }
 
-async function countFailure(context: ServiceContext, clientAddress: string): Promise<void> {
+async function countFailure(context: ServiceContext): Promise<void> {
+  const { clientAddress } = context;
   if (!(await isWithinShield(context, shield, clientAddress))) blocked.block(clientAddress);
 }

@@ -57,13 +57,15 @@ export async function pageCommands(context: ServiceContext, actor: Actor, device
   return { list: list.map(describeCommand), ...rest };
 }
 
-export async function readCommand(context: ServiceContext, actor: Actor, deviceId: string, commandId: string) {
+type CommandAddress = { deviceId: string; commandId: string };
+
+export async function readCommand(context: ServiceContext, actor: Actor, { deviceId, commandId }: CommandAddress) {
   return describeCommand(
     await askDevice(context, deviceId, 'readCommand', (device) => device.readCommand(actor, commandId)),
   );
 }
 
-export async function cancelCommand(context: ServiceContext, actor: Actor, deviceId: string, commandId: string) {
+export async function cancelCommand(context: ServiceContext, actor: Actor, { deviceId, commandId }: CommandAddress) {
   return describeCommand(await decide(context, deviceId, { kind: 'cancel_requested', actor, commandId }));
 }
 

@@ -80,14 +80,13 @@ export async function changeDevice(
   actor: Actor,
   deviceId: string,
   { name, disabled, reactivation }: ChangeDeviceBody,
-  address: string | null = null,
 ): Promise<DeviceView> {
   const requestedAtMs = Date.now();
   const action = disabled === undefined ? 'rename' : 'disable';
   const { device, product, maker, role } = await requireDevice(context, actor, deviceId, action);
   if (reactivation !== undefined) {
-    const isOpen = reactivation === 'open';
-    await decideAs(context, deviceId, 'pair', { kind: 'reactivation_set', actor, isOpen, address });
+    const set = { isOpen: reactivation === 'open', address: context.clientAddress };
+    await decideAs(context, deviceId, 'pair', { kind: 'reactivation_set', actor, ...set });
   }
   const change = { ...(name !== undefined && { name }), ...(disabled !== undefined && { isDisabled: disabled }) };
   const changed = await decideAs(context, deviceId, action, { kind: 'administered', actor, change });
@@ -101,12 +100,13 @@ export async function changeDevice(
   return describeDevice({ device: { ...device, ...changed, ...hidden }, product }, role, actor);
 }
 
-export async function replaceCredentials(context: ServiceContext, actor: Actor, deviceId: string, address: string) {
+export async function replaceCredentials(context: ServiceContext, actor: Actor, deviceId: string) {
   const requestedAtMs = Date.now();
   const { product } = await requireDevice(context, actor, deviceId, 'replaceCredentials');
   const { productKey } = product;
   const password = await createMessagingPassword(context.config.messagingSecrets, { productKey, deviceId });
   const passwordDigest = await digestOf(password);
+  const { clientAddress: address } = context;
   const replaced = { kind: 'credentials_replaced', actor, passwordDigest, address } as const;
   const device = await decideAs(context, deviceId, 'replaceCredentials', replaced);
   await endAtBroker(context, device, { kind: 'upsert', password, endsSessions: true }, requestedAtMs);

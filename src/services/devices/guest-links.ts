@@ -30,8 +30,9 @@ export async function makeGuestLink(
   actor: Actor,
   deviceId: string,
   body: { command?: unknown; maxUses?: number | undefined; expiresAt: string },
-  { base, address }: { base: string; address: string },
+  base: string,
 ) {
+  const { clientAddress: address } = context;
   requireDeviceId(deviceId);
   const params = unwrap(parseControl(body.command));
   const linkId = createId('', linkIdLength);
@@ -57,12 +58,10 @@ export async function pageGuestLinks(context: ServiceContext, actor: Actor, devi
   return { list: list.map(describeLink), ...rest };
 }
 
-export async function revokeGuestLink(
-  context: ServiceContext,
-  actor: Actor,
-  deviceId: string,
-  { linkId, address }: { linkId: string; address: string },
-) {
+type LinkAddress = { deviceId: string; linkId: string };
+
+export async function revokeGuestLink(context: ServiceContext, actor: Actor, { deviceId, linkId }: LinkAddress) {
+  const { clientAddress: address } = context;
   requireDeviceId(deviceId);
   unwrap(
     await callDevice(context.env, deviceId, 'revokeGuestLink', 'once', (device) =>
@@ -72,8 +71,8 @@ export async function revokeGuestLink(
   return { linkId };
 }
 
-export async function viewAsGuest(context: ServiceContext, token: string, address: string): Promise<GuestView> {
-  const { deviceId, linkId } = await requireLink(context, token, address);
+export async function viewAsGuest(context: ServiceContext, token: string): Promise<GuestView> {
+  const { deviceId, linkId } = await requireLink(context, token);
   return orRevoked(() =>
     askDevice<GuestView>(context, deviceId, 'viewAsGuest', (device) => device.viewAsGuest(linkId)),
   );
@@ -83,9 +82,10 @@ export async function viewAsGuest(context: ServiceContext, token: string, addres
 export async function useGuestLink(
   context: ServiceContext,
   token: string,
-  { address, requestId }: { address: string; requestId: string | undefined },
+  requestId: string | undefined,
 ): Promise<GuestReceipt> {
-  const { deviceId, linkId } = await requireLink(context, token, address);
+  const { clientAddress: address } = context;
+  const { deviceId, linkId } = await requireLink(context, token);
   return orRevoked(async () =>
     unwrap(
       await callDevice(context.env, deviceId, 'useGuestLink', 'once', (device) =>
@@ -95,7 +95,8 @@ export async function useGuestLink(
   );
 }
 
-async function requireLink(context: ServiceContext, token: string, clientAddress: string) {
+async function requireLink(context: ServiceContext, token: string) {
+  const { clientAddress } = context;
   const retryAfterSeconds = blocked.secondsLeft(clientAddress);
   if (retryAfterSeconds > 0) {
     throw new RefusedError({ kind: 'rate_limited', limit: 'guestGuessesPerAddressMinute', retryAfterSeconds });

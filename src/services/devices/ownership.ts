@@ -28,11 +28,11 @@ export async function releaseDevice(context: ServiceContext, actor: Actor, devic
   return { deviceId };
 }
 
-export async function undoClaim(context: ServiceContext, actor: Actor, deviceId: string, address: string) {
+export async function undoClaim(context: ServiceContext, actor: Actor, deviceId: string) {
   const requestedAtMs = Date.now();
   const { device, product } = await requireDevice(context, actor, deviceId, 'undoClaim');
   const defaultName = nameOf(product.name, device.deviceSN);
-  const undone = { kind: 'claim_undone', actor, defaultName, address } as const;
+  const undone = { kind: 'claim_undone', actor, defaultName, address: context.clientAddress } as const;
   const { formerOwnerId: otherId, ...identity } = await decideAs(context, deviceId, 'undoClaim', undone);
   const { userId } = actor;
   recordSecurityEvent(context, { userId, otherId, kind: 'claim_undone', detail: { deviceId } });
@@ -42,12 +42,7 @@ export async function undoClaim(context: ServiceContext, actor: Actor, deviceId:
 }
 
 /** The answer does not tell whether the e-mail has an account. */
-export async function offerDevice(
-  context: ServiceContext,
-  actor: Actor,
-  deviceId: string,
-  { email, address }: { email: string; address: string },
-) {
+export async function offerDevice(context: ServiceContext, actor: Actor, deviceId: string, email: string) {
   const db = context.primary();
   const { limits } = context.config;
   await requireDevice(context, actor, deviceId, 'transfer');
@@ -68,7 +63,8 @@ export async function offerDevice(
   }
   const offer = { offerId, email, toUserId, offeredAtMs, expiresAtMs };
   try {
-    await decideAs(context, deviceId, 'transfer', { kind: 'transfer_offered', actor, offer, address });
+    const offered = { kind: 'transfer_offered', actor, offer, address: context.clientAddress } as const;
+    await decideAs(context, deviceId, 'transfer', offered);
   } catch (error) {
     // Nobody could accept it; the offer before, if there was one, is withdrawn by this.
     await transfers.deleteTransfer(db, deviceId, offerId);
@@ -77,26 +73,22 @@ export async function offerDevice(
   return { deviceId, email, expiresAt: toIso(expiresAtMs) };
 }
 
-export async function withdrawOffer(context: ServiceContext, actor: Actor, deviceId: string, address: string) {
+export async function withdrawOffer(context: ServiceContext, actor: Actor, deviceId: string) {
+  const { clientAddress: address } = context;
   await decideAs(context, deviceId, 'transfer', { kind: 'transfer_withdrawn', actor, address });
   await transfers.deleteTransfer(context.primary(), deviceId);
   return { deviceId };
 }
 
-export async function answerOffer(
-  context: ServiceContext,
-  userId: number,
-  deviceId: string,
-  answer: { isAccepted: boolean; address: string },
-) {
+export async function answerOffer(context: ServiceContext, userId: number, deviceId: string, isAccepted: boolean) {
   const requestedAtMs = Date.now();
   const db = context.primary();
   const offer = await transfers.findTransfer(db, requireDeviceId(deviceId), userId);
   if (offer === undefined) throw new RefusedError({ kind: 'not_found', what: 'transfer', id: deviceId });
   const { offerId, fromUserId } = offer;
-  const event = { kind: 'transfer_answered', userId, offerId, ...answer } as const;
+  const event = { kind: 'transfer_answered', userId, offerId, isAccepted, address: context.clientAddress } as const;
   const { mustRenew, ...identity } = await decide(context, deviceId, event);
-  if (answer.isAccepted) {
+  if (isAccepted) {
     const detail = { deviceId };
     recordSecurityEvent(context, { userId, otherId: fromUserId, kind: 'device_transferred', detail });
   }
@@ -135,8 +127,9 @@ export async function openPairingWindow(
   context: ServiceContext,
   actor: Actor,
   deviceId: string,
-  { anyNetwork, address, base }: { anyNetwork: boolean; address: string; base: string },
+  { anyNetwork, base }: { anyNetwork: boolean; base: string },
 ) {
+  const { clientAddress: address } = context;
   const { device } = await requireDevice(context, actor, deviceId, 'pair');
   const { pairingWindowSeconds } = context.config.limits;
   const untilMs = Date.now() + pairingWindowSeconds * 1000;
@@ -147,7 +140,8 @@ export async function openPairingWindow(
   return { deviceId, pairingUntil: toIso(untilMs), token, apiUrl };
 }
 
-export async function closePairingWindow(context: ServiceContext, actor: Actor, deviceId: string, address: string) {
+export async function closePairingWindow(context: ServiceContext, actor: Actor, deviceId: string) {
+  const { clientAddress: address } = context;
   await decideAs(context, deviceId, 'pair', { kind: 'pairing_window_set', actor, pairing: null, address });
   return { deviceId, pairingUntil: null };
 }

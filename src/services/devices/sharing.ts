@@ -24,7 +24,7 @@ export async function inviteMember(
   context: ServiceContext,
   actor: Actor,
   deviceId: string,
-  { email, role, address }: { email: string; role: MemberRole; address: string },
+  { email, role }: { email: string; role: MemberRole },
 ) {
   const db = context.primary();
   const { device } = await requireDevice(context, actor, deviceId, 'share');
@@ -50,7 +50,7 @@ export async function inviteMember(
   if (put === 'full') throw limitReached('membersPerDevice', limits.membersPerDevice);
   if (put !== 'made') throw limitReached(put, members.maxInvitations[put]);
   try {
-    await noteInvitation(context, actor, deviceId, 'invited', role, { email, address });
+    await noteInvitation(context, actor, deviceId, 'invited', role, email);
   } catch (error) {
     await members.deleteInvitation(db, invitation.id, { deviceRow: device.id });
     throw error;
@@ -67,13 +67,12 @@ export async function pageInvitations(context: ServiceContext, actor: Actor, dev
 export async function withdrawInvitation(
   context: ServiceContext,
   actor: Actor,
-  deviceId: string,
-  { id, address }: { id: string; address: string },
+  { deviceId, invitationId: id }: { deviceId: string; invitationId: string },
 ) {
   const { device } = await requireDevice(context, actor, deviceId, 'share');
   const deleted = await members.deleteInvitation(context.primary(), id, { deviceRow: device.id });
   if (deleted === undefined) throw noInvitation(id);
-  await noteInvitation(context, actor, deviceId, 'invitation_withdrawn', null, { email: deleted.email, address });
+  await noteInvitation(context, actor, deviceId, 'invitation_withdrawn', null, deleted.email);
   return { invitationId: id };
 }
 
@@ -89,12 +88,12 @@ export async function pageIncoming(context: ServiceContext, userId: number, page
 }
 
 /** The same answer if it is repeated before the invitation is gone. @throws RefusedError not_found, limit_reached */
-export async function acceptInvitation(context: ServiceContext, userId: number, id: string, address: string) {
+export async function acceptInvitation(context: ServiceContext, userId: number, id: string) {
   const db = context.primary();
   const { user, open } = await findOpenInvitation(context, userId, id);
   const { deviceId, invitation, maxMembers } = open;
   const { role, invitedBy } = invitation;
-  const party = { email: user.email, address };
+  const party = { email: user.email, address: context.clientAddress };
   await decide(context, deviceId, { kind: 'member_joined', userId, role, invitedBy, ...party, maxMembers });
   const detail = { deviceId, userId, role };
   recordSecurityEvent(context, { userId: invitedBy, kind: 'member_joined', clientAddress: null, detail });
@@ -102,11 +101,10 @@ export async function acceptInvitation(context: ServiceContext, userId: number, 
   return { deviceId, role };
 }
 
-export async function declineInvitation(context: ServiceContext, userId: number, id: string, address: string) {
+export async function declineInvitation(context: ServiceContext, userId: number, id: string) {
   const { user, open } = await findOpenInvitation(context, userId, id);
   if ((await members.deleteInvitation(context.primary(), id, user)) === undefined) throw noInvitation(id);
-  const party = { email: user.email, address };
-  await noteInvitation(context, inPerson(userId), open.deviceId, 'invitation_declined', null, party);
+  await noteInvitation(context, inPerson(userId), open.deviceId, 'invitation_declined', null, user.email);
   return { invitationId: id };
 }
 
@@ -151,24 +149,18 @@ export async function changeMember(
   context: ServiceContext,
   actor: Actor,
   deviceId: string,
-  { userId, role, address }: { userId: number; role: MemberRole; address: string },
+  { userId, role }: { userId: number; role: MemberRole },
 ) {
-  const party = { email: await emailOf(context, userId), address };
+  const party = await partyOf(context, userId);
   const member = await decide(context, deviceId, { kind: 'member_changed', actor, userId, role, ...party });
   recordSecurityEvent(context, { userId: actor.userId, kind: 'role_changed', detail: { deviceId, userId, role } });
   return { userId: member.userId, role: member.role, since: toIso(member.sinceMs) };
 }
 
-export async function removeMember(
-  context: ServiceContext,
-  actor: Actor,
-  deviceId: string,
-  { userId, address }: { userId: number; address: string },
-) {
+export async function removeMember(context: ServiceContext, actor: Actor, deviceId: string, userId: number) {
   const action = actor.userId === userId ? 'leave' : 'share';
   const { device } = await requireDevice(context, actor, deviceId, action);
-  const party = { email: await emailOf(context, userId), address };
-  await decide(context, deviceId, { kind: 'member_removed', actor, userId, ...party });
+  await decide(context, deviceId, { kind: 'member_removed', actor, userId, ...(await partyOf(context, userId)) });
   // Of a member who leaves, the owner is not shown the address.
   const detail = { deviceId, userId };
   recordSecurityEvent(context, { userId: device.ownerId, kind: 'member_removed', clientAddress: null, detail });
@@ -191,8 +183,9 @@ async function noteInvitation(
   deviceId: string,
   change: InvitationChange,
   role: MemberRole | null,
-  party: Party,
+  email: string,
 ): Promise<void> {
+  const party = { email, address: context.clientAddress };
   try {
     await decide(context, deviceId, { kind: 'invitation_changed', actor, change, role, ...party });
   } catch (error) {
@@ -200,9 +193,9 @@ async function noteInvitation(
   }
 }
 
-async function emailOf(context: ServiceContext, userId: number): Promise<string> {
+async function partyOf(context: ServiceContext, userId: number): Promise<Party> {
   const user = Number.isNaN(userId) ? undefined : await findUser(context.primary(), userId);
-  return user?.email ?? '';
+  return { email: user?.email ?? '', address: context.clientAddress };
 }
 
 function noInvitation(id: string): RefusedError {

@@ -102,9 +102,9 @@ export async function deleteAccount(context: ServiceContext, name: string, curso
   const { id: ownerId } = await findAccount(context, name);
   const db = context.primary();
   if (cursor === 0) await revokeAccount(context, ownerId);
-  const self = { userId: ownerId, address: 'operator' };
+  const byOperator = { ...context, clientAddress: 'operator' };
   const left = await forDevices(context, 0, { memberId: ownerId }, ({ deviceId }) =>
-    removeMember(context, inPerson(ownerId), deviceId, self),
+    removeMember(byOperator, inPerson(ownerId), deviceId, ownerId),
   );
   const own = await forDevices(context, cursor, { ownerId }, ({ deviceId }) =>
     deleteDevice(context, inPerson(ownerId), deviceId),

@@ -25,7 +25,7 @@ export function openBridgeLink({ env }: ServiceContext, request: Request): Promi
 }
 
 /** One client address stays on one shard, which therefore counts its sockets exactly. */
-export async function openRelay({ env, config }: ServiceContext, request: Request, clientAddress: string) {
+export async function openRelay({ env, config, clientAddress }: ServiceContext, request: Request) {
   const shard = relayShardOf(clientAddress, config.relayShards);
   const response = await callRelay(env, shard, 'fetch', 'once', (relay) =>
     relay.fetch(withHeader(request, relayAddressHeader, clientAddress)),
@@ -35,8 +35,8 @@ export async function openRelay({ env, config }: ServiceContext, request: Reques
   throw new RefusedError({ kind: 'limit_reached', limit: await response.json<Limit>() });
 }
 
-/** MQTT on the device's object. `network`: the client's address, an IPv6 address by its /64. */
-export async function openDevice(context: ServiceContext, request: Request, deviceId: string, network: string) {
+/** MQTT on the device's object. */
+export async function openDevice(context: ServiceContext, request: Request, deviceId: string) {
   const nowMs = Date.now();
   const notFound = new RefusedError({ kind: 'not_found', what: 'device', id: deviceId });
   if (!isDeviceId(deviceId) || (missing.get(deviceId)?.untilMs ?? 0) > nowMs) throw notFound;
@@ -44,11 +44,11 @@ export async function openDevice(context: ServiceContext, request: Request, devi
   if (subprotocol === undefined && request.headers.has('Sec-WebSocket-Protocol')) {
     throw new RefusedError({ kind: 'invalid_input', path: 'Sec-WebSocket-Protocol', problem: 'expected mqtt' });
   }
-  if (context.config.rateLimits === 'production' && !unproven.take(deviceId, network, nowMs)) {
-    return answerUpgrade(openUnproven(context, network, deviceId), subprotocol);
+  if (context.config.rateLimits === 'production' && !unproven.take(deviceId, context.clientAddress, nowMs)) {
+    return answerUpgrade(openUnproven(context, deviceId), subprotocol);
   }
   const { webSocket } = await callDevice(context.env, deviceId, 'fetch', 'once', (device) =>
-    device.fetch(withHeader(request, directAddressHeader, network)),
+    device.fetch(withHeader(request, directAddressHeader, context.clientAddress)),
   );
   if (webSocket !== null) return answerUpgrade(webSocket, subprotocol);
   rememberNewest(missing, deviceId, { untilMs: nowMs + rememberMissingMs }, maxMissing);

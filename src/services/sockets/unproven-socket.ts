@@ -13,7 +13,7 @@ type Waiting = { address: string; end: (code: number, reason: string) => void };
 
 const waiting = new Set<Waiting>();
 
-export function openUnproven({ env, config }: ServiceContext, address: string, deviceId: string): WebSocket {
+export function openUnproven({ env, config, clientAddress: address }: ServiceContext, deviceId: string): WebSocket {
   const max = config.limits.directUnconnectedPerAddress;
   const ofAddress = [...waiting].filter((socket) => socket.address === address).length;
   if (ofAddress >= max) {

@@ -36,7 +36,7 @@ function open(
   const bindings = { ...env, ...changed } as Env;
   const config = readConfig(bindings);
   const limits = { ...config.limits, directUnconnectedPerAddress: perAddress };
-  return DirectClient.over(openUnproven(createContext(bindings, { ...config, limits }), address, deviceId));
+  return DirectClient.over(openUnproven(createContext(bindings, { ...config, limits }, address), deviceId));
 }
 
 async function connect(device: TestDevice, opening?: Opening, options?: ConnectOptions): Promise<DirectClient> {
