@@ -103,12 +103,8 @@ function Link({ to, text, here }: { to: Route; text: string; here: Route }) {
 function Live() {
   const { state, detail } = liveState.value;
   const words = texts.live;
-  const text = {
-    open: words.open,
-    connecting: words.connecting,
-    waiting: words.waiting(detail),
-    ended: words.ended(detail),
-  };
+  const why = words.causes[detail] ?? words.lost;
+  const text = { ...words, waiting: words.waiting(why), ended: words.ended(why) };
   return (
     <span class={`live ${state}`} role="status">
       {text[state]}

@@ -16,7 +16,15 @@ export const texts = {
     open: 'Live',
     connecting: 'Connecting…',
     waiting: (why: string) => `Not live: ${why}. Trying again.`,
-    ended: (why: string) => `Not live: ${why}`,
+    ended: (why: string) => `Not live: ${why}.`,
+    lost: 'the connection was lost',
+    /** By the words of the relay. */
+    causes: {
+      'no sign of life': 'the service does not answer',
+      'token expired': 'the sign-in was not renewed in time',
+      'too many sockets of this user': 'you have too many pages open',
+      'account disabled': 'your account is disabled',
+    } as Partial<Record<string, string>>,
     asOf: (time: string) => `As of ${time}. What has changed since is not known.`,
   },
   copy: 'Copy',

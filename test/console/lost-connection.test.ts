@@ -28,8 +28,9 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'a lost connection', 
     await page.locator('.device-head').getByText('Online').waitFor();
     await page.context().setOffline(true);
     await rig.restartWorker('kill');
-    await page.getByRole('status').filter({ hasText: 'Not live' }).waitFor();
-    await page.getByText(/^As of \d\d:\d\d:\d\d/).waitFor();
+    await page.getByText('Not live: the connection was lost. Trying again.').waitFor();
+    const asOf = await page.getByText(/^As of \d\d:\d\d:\d\d/).innerText();
+    expect(asOf).toContain(await page.locator('.chart figcaption span').last().innerText());
     const isGreen = () => page.evaluate<boolean>(`getComputedStyle(document.querySelector('main')).filter === 'none'`);
     expect(await isGreen()).toBe(false);
     await page.getByRole('button', { name: 'Down', exact: true }).click();

@@ -1,5 +1,6 @@
 // The positions that a device reported, as steps over time.
 import { clockTime, nowMs } from '../state/clock.ts';
+import { staleSinceMs } from '../state/live.ts';
 import { texts } from '../texts.ts';
 
 type Change = { position: 'up' | 'middle' | 'down'; time: string };
@@ -12,7 +13,9 @@ export function PositionChart({ changes }: { changes: readonly Change[] }) {
   const oldest = changes.at(-1);
   if (oldest === undefined) return <p class="hint">{texts.device.historyEmpty}</p>;
   const fromMs = Date.parse(oldest.time);
-  const spanMs = Math.max(1000, nowMs.value - fromMs);
+  // Without a connection the line ends where knowledge ends.
+  const toMs = staleSinceMs.value ?? nowMs.value;
+  const spanMs = Math.max(1000, toMs - fromMs);
   const x = (timeMs: number): number => ((timeMs - fromMs) / spanMs) * width;
   const path = changes
     .toReversed()
@@ -36,7 +39,7 @@ export function PositionChart({ changes }: { changes: readonly Change[] }) {
       </svg>
       <figcaption>
         <span>{clockTime(fromMs)}</span>
-        <span>{clockTime(nowMs.value)}</span>
+        <span>{clockTime(toMs)}</span>
       </figcaption>
     </figure>
   );
