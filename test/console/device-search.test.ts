@@ -69,9 +69,9 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the list of devices'
   });
 
   it('is filtered by what the device is to the user, with and without a search', async () => {
-    await page.getByLabel('Yours').selectOption('viewer');
+    await page.getByLabel('Your role').selectOption('viewer');
     await expectNames('Gate TE-1');
-    await page.getByLabel('Yours').selectOption('owner');
+    await page.getByLabel('Your role').selectOption('owner');
     await expectNames(...doors, 'Attic');
     await page.getByLabel('Product').selectOption('Lamp');
     await expectNames('Attic');

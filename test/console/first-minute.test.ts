@@ -16,7 +16,7 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the console', () => 
     stage = await Stage.open();
     device = stage.makeDevice('HALL-1');
     ({ deviceId } = await device.start());
-    const json = { name: 'Light in the upper hall, left of the stairs, LL-1' };
+    const json = { name: 'Light in the upper hall, beside the window and to the left of the stairs, LL-1' };
     await dataOf(stage.owner.api.devices[':deviceId'].$patch({ param: { deviceId }, json }));
   });
   afterAll(async () => {
@@ -206,7 +206,7 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the console', () => 
     await signIn(page, stage.owner);
     await page.getByRole('link', { name: /LL-1/ }).waitFor();
     await check('devices');
-    if ('isMobile' in visitor) expect(await page.evaluate(cutNames)).toEqual([]);
+    expect(await page.evaluate(cutNames)).toEqual([]);
     const screens = {
       [`#/devices/${deviceId}`]: /LL-1/,
       '#/add': 'Add a device',

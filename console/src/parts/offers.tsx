@@ -73,7 +73,6 @@ export function Offers({ onAccept }: { onAccept: () => void }) {
                 true,
               )}
             />
-            <Action label={words.block} name={words.blockOf(invitedBy)} onPress={block(invitedBy)} />
             <Action
               label={words.decline}
               onPress={answer(
@@ -81,6 +80,7 @@ export function Offers({ onAccept }: { onAccept: () => void }) {
                 false,
               )}
             />
+            <Action label={words.block} name={words.blockOf(invitedBy)} onPress={block(invitedBy)} />
           </div>
         </section>
       ))}
@@ -100,7 +100,6 @@ export function Offers({ onAccept }: { onAccept: () => void }) {
                 if ('mustRenew' in accepted && accepted.mustRenew) renewal.value = words.mustRenew(deviceId);
               }, true)}
             />
-            <Action label={words.block} name={words.blockOf(from)} onPress={block(from)} />
             <Action
               label={words.decline}
               onPress={answer(
@@ -108,6 +107,7 @@ export function Offers({ onAccept }: { onAccept: () => void }) {
                 false,
               )}
             />
+            <Action label={words.block} name={words.blockOf(from)} onPress={block(from)} />
           </div>
         </section>
       ))}
