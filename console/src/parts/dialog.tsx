@@ -4,6 +4,7 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useId, useRef } from 'preact/hooks';
 import { useSignal } from '@preact/signals';
 import { texts } from '../texts.ts';
+import { Action } from './form.tsx';
 
 type DialogProps = { title: string; onClose: () => void; children: ComponentChildren };
 
@@ -31,6 +32,38 @@ export function Dialog({ title, onClose, children }: DialogProps) {
         {texts.close}
       </button>
     </dialog>
+  );
+}
+
+type AskFirstProps = {
+  label: string;
+  /** What it is called where several on a screen have the same label. */
+  name?: string;
+  kind?: 'danger';
+  warning: string;
+  confirm: string;
+  onConfirm: () => Promise<void>;
+};
+
+/** A button for something that cannot be undone: it warns first. */
+export function AskFirst({ label, name, kind, warning, confirm, onConfirm }: AskFirstProps) {
+  const isAsking = useSignal(false);
+  const run = async (): Promise<void> => {
+    await onConfirm();
+    isAsking.value = false;
+  };
+  return (
+    <>
+      <button type="button" class={kind} aria-label={name} onClick={() => (isAsking.value = true)}>
+        {label}
+      </button>
+      {isAsking.value && (
+        <Dialog title={name ?? label} onClose={() => (isAsking.value = false)}>
+          <p>{warning}</p>
+          <Action label={confirm} kind="danger" onPress={run} />
+        </Dialog>
+      )}
+    </>
   );
 }
 

@@ -1,7 +1,8 @@
 // A paged list on a screen: what is wrong with it, that it is empty, its items, and the button for more.
 import type { ComponentChildren } from 'preact';
+import { useMemo } from 'preact/hooks';
 import { describeError } from '../errors.ts';
-import type { PagedList } from '../state/paged-list.ts';
+import { PagedList, type Page, type PageQuery } from '../state/paged-list.ts';
 import { texts } from '../texts.ts';
 import { Action, Problem } from './form.tsx';
 
@@ -11,6 +12,14 @@ type Props<Item> = {
   kind?: 'plain' | 'cards';
   children: (item: Item) => ComponentChildren;
 };
+
+/** The list of a component, which is read when it is first shown. */
+export function usePagedList<Item>(
+  read: (query: PageQuery) => Promise<Page<Item>>,
+  keyOf: (item: Item) => string,
+): PagedList<Item> {
+  return useMemo(() => new PagedList(read, keyOf), []);
+}
 
 export function Paged<Item>({ list, empty, kind = 'plain', children }: Props<Item>) {
   const items = list.items.value;

@@ -2,13 +2,11 @@
 // shown once.
 import { dataOf, type Client, type ControlBody, type Data } from '@latchwork/client';
 import { useSignal } from '@preact/signals';
-import { useMemo } from 'preact/hooks';
 import { Dialog, Once } from '../parts/dialog.tsx';
 import { Action, Field, Form, Select } from '../parts/form.tsx';
-import { Paged } from '../parts/paged.tsx';
+import { Paged, usePagedList } from '../parts/paged.tsx';
 import { ago, clockTime } from '../state/clock.ts';
 import type { Device } from '../state/device.ts';
-import { PagedList } from '../state/paged-list.ts';
 import { session } from '../state/session.ts';
 import { texts } from '../texts.ts';
 
@@ -40,13 +38,9 @@ export function DeviceGuestLinks({ device }: { device: Device }) {
   const { deviceId } = device;
   const api = session().api.devices[':deviceId']['guest-links'];
   const param = { deviceId };
-  const list = useMemo(
-    () =>
-      new PagedList<GuestLink>(
-        (query) => dataOf(api.$get({ param, query })),
-        ({ linkId }) => linkId,
-      ),
-    [],
+  const list = usePagedList(
+    (query) => dataOf(api.$get({ param, query })),
+    ({ linkId }) => linkId,
   );
   /** The dialog: the form, or the address of the link that was made. */
   const open = useSignal<'form' | { url: string } | null>(null);

@@ -1,6 +1,6 @@
 // Rename, disable, new credentials, delete: what changes a device for good asks first.
 import { useSignal } from '@preact/signals';
-import { Dialog, Once } from '../parts/dialog.tsx';
+import { AskFirst, Dialog, Once } from '../parts/dialog.tsx';
 import { Action, Field, Form } from '../parts/form.tsx';
 import { goTo } from '../router.ts';
 import type { Device, DeviceView } from '../state/device.ts';
@@ -10,11 +10,11 @@ import { texts } from '../texts.ts';
 const words = texts.device;
 
 export function DeviceManagement({ view, device }: { view: DeviceView; device: Device }) {
-  const open = useSignal<'none' | 'remove' | 'credentials'>('none');
+  const isOpen = useSignal(false);
   const password = useSignal<string | null>(null);
   const isDisabled = view.status.value === 'disabled';
   const close = () => {
-    open.value = 'none';
+    isOpen.value = false;
     password.value = null;
   };
   return (
@@ -30,14 +30,22 @@ export function DeviceManagement({ view, device }: { view: DeviceView; device: D
       />
       <p class="hint">{words.credentialsHint}</p>
       <div class="actions">
-        <button type="button" onClick={() => (open.value = 'credentials')}>
+        <button type="button" onClick={() => (isOpen.value = true)}>
           {words.credentials}
         </button>
-        <button type="button" class="danger" onClick={() => (open.value = 'remove')}>
-          {words.remove}
-        </button>
+        <AskFirst
+          label={words.remove}
+          kind="danger"
+          warning={words.removeWarning(device.name)}
+          confirm={words.removeConfirm}
+          onConfirm={async () => {
+            await view.remove();
+            forgetSwitch(view.deviceId);
+            goTo({ screen: 'devices' });
+          }}
+        />
       </div>
-      {open.value === 'credentials' && (
+      {isOpen.value && (
         <Dialog title={words.credentials} onClose={close}>
           <p>{words.credentialsHint}</p>
           {password.value === null ? (
@@ -52,20 +60,6 @@ export function DeviceManagement({ view, device }: { view: DeviceView; device: D
           ) : (
             <Once label={words.credentialsShown} value={password.value} />
           )}
-        </Dialog>
-      )}
-      {open.value === 'remove' && (
-        <Dialog title={words.remove} onClose={close}>
-          <p>{words.removeWarning(device.name)}</p>
-          <Action
-            label={words.removeConfirm}
-            kind="danger"
-            onPress={async () => {
-              await view.remove();
-              forgetSwitch(view.deviceId);
-              goTo({ screen: 'devices' });
-            }}
-          />
         </Dialog>
       )}
     </section>

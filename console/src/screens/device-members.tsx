@@ -1,19 +1,15 @@
 // With whom a device is shared: members and open invitations, for its owner.
 import { dataOf, type Client, type Data } from '@latchwork/client';
 import { useSignal, useSignalEffect, type Signal } from '@preact/signals';
-import { useMemo } from 'preact/hooks';
-import { Dialog } from '../parts/dialog.tsx';
+import { AskFirst, Dialog } from '../parts/dialog.tsx';
 import { Action, Field, Form, Problem, Select, useAction } from '../parts/form.tsx';
-import { Paged } from '../parts/paged.tsx';
+import { Paged, usePagedList } from '../parts/paged.tsx';
 import { clockTime } from '../state/clock.ts';
-import { PagedList } from '../state/paged-list.ts';
 import { session } from '../state/session.ts';
 import { texts } from '../texts.ts';
 
 const words = texts.sharing;
-type OfDevice = Client['devices'][':deviceId'];
-type Member = Data<OfDevice['members']['$get']>['list'][number];
-type Invitation = Data<OfDevice['invitations']['$get']>['list'][number];
+type Member = Data<Client['devices'][':deviceId']['members']['$get']>['list'][number];
 type Role = Member['role'];
 const roles = Object.entries(words.roles);
 /** An invitation that was accepted is deleted a moment after its member joined. */
@@ -23,21 +19,13 @@ const refreshAfterMs = 500;
 export function DeviceMembers({ deviceId, changes }: { deviceId: string; changes: Signal<number> }) {
   const api = session().api.devices[':deviceId'];
   const param = { deviceId };
-  const members = useMemo(
-    () =>
-      new PagedList<Member>(
-        (query) => dataOf(api.members.$get({ param, query })),
-        ({ userId }) => String(userId),
-      ),
-    [],
+  const members = usePagedList(
+    (query) => dataOf(api.members.$get({ param, query })),
+    ({ userId }) => String(userId),
   );
-  const invitations = useMemo(
-    () =>
-      new PagedList<Invitation>(
-        (query) => dataOf(api.invitations.$get({ param, query })),
-        ({ invitationId }) => invitationId,
-      ),
-    [],
+  const invitations = usePagedList(
+    (query) => dataOf(api.invitations.$get({ param, query })),
+    ({ invitationId }) => invitationId,
   );
   const isInviting = useSignal(false);
   useSignalEffect(() => {
@@ -104,7 +92,6 @@ export function DeviceMembers({ deviceId, changes }: { deviceId: string; changes
 function MemberRow(props: { deviceId: string; member: Member; onChange: () => Promise<void> }) {
   const { deviceId, member, onChange } = props;
   const { userId, email, role, since } = member;
-  const isAsking = useSignal(false);
   const { error, run } = useAction();
   const param = { deviceId, userId: String(userId) };
   const api = session().api.devices[':deviceId'].members[':userId'];
@@ -132,23 +119,17 @@ function MemberRow(props: { deviceId: string; member: Member; onChange: () => Pr
             </option>
           ))}
         </select>
-        <button type="button" aria-label={words.removeOf(email)} onClick={() => (isAsking.value = true)}>
-          {words.remove}
-        </button>
+        <AskFirst
+          label={words.remove}
+          name={words.removeOf(email)}
+          warning={words.removeWarning}
+          confirm={words.remove}
+          onConfirm={async () => {
+            await dataOf(api.$delete({ param }));
+            await onChange();
+          }}
+        />
       </div>
-      {isAsking.value && (
-        <Dialog title={words.removeOf(email)} onClose={() => (isAsking.value = false)}>
-          <p>{words.removeWarning}</p>
-          <Action
-            label={words.remove}
-            kind="danger"
-            onPress={async () => {
-              await dataOf(api.$delete({ param }));
-              await onChange();
-            }}
-          />
-        </Dialog>
-      )}
     </li>
   );
 }

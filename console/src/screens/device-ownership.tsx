@@ -3,7 +3,7 @@ import { dataOf, type Client, type Data } from '@latchwork/client';
 import { useSignal, type Signal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { describeError } from '../errors.ts';
-import { Dialog, Once } from '../parts/dialog.tsx';
+import { AskFirst, Dialog, Once } from '../parts/dialog.tsx';
 import { Action, Field, Form, Problem } from '../parts/form.tsx';
 import { goTo } from '../router.ts';
 import { clockTime, nowMs } from '../state/clock.ts';
@@ -158,27 +158,20 @@ function Transfer({ ownership, present }: PartProps) {
 }
 
 function Release({ device: { deviceId, name } }: { device: Device }) {
-  const isAsking = useSignal(false);
   return (
     <>
       <h3>{words.release}</h3>
       <p class="hint">{words.releaseHint}</p>
-      <button type="button" class="danger" onClick={() => (isAsking.value = true)}>
-        {words.release}
-      </button>
-      {isAsking.value && (
-        <Dialog title={words.release} onClose={() => (isAsking.value = false)}>
-          <p>{words.releaseWarning(name)}</p>
-          <Action
-            label={words.releaseConfirm}
-            kind="danger"
-            onPress={async () => {
-              await dataOf(session().api.devices[':deviceId'].release.$post({ param: { deviceId } }));
-              goTo({ screen: 'devices' });
-            }}
-          />
-        </Dialog>
-      )}
+      <AskFirst
+        label={words.release}
+        kind="danger"
+        warning={words.releaseWarning(name)}
+        confirm={words.releaseConfirm}
+        onConfirm={async () => {
+          await dataOf(session().api.devices[':deviceId'].release.$post({ param: { deviceId } }));
+          goTo({ screen: 'devices' });
+        }}
+      />
     </>
   );
 }

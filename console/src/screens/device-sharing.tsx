@@ -1,9 +1,8 @@
 // Who else has to do with a device, by what the user is to it: its owner shares it, passes it on and lets it pair again; a
 // member sees what the role allows and may leave.
 import { dataOf } from '@latchwork/client';
-import { useSignal, type Signal } from '@preact/signals';
-import { Dialog } from '../parts/dialog.tsx';
-import { Action } from '../parts/form.tsx';
+import type { Signal } from '@preact/signals';
+import { AskFirst } from '../parts/dialog.tsx';
 import { goTo } from '../router.ts';
 import type { Device } from '../state/device.ts';
 import { session } from '../state/session.ts';
@@ -29,30 +28,23 @@ export function DeviceSharing({ device, memberChanges }: { device: Device; membe
 }
 
 function Membership({ deviceId, role }: { deviceId: string; role: 'operator' | 'viewer' }) {
-  const isAsking = useSignal(false);
   return (
     <section class="card" aria-label={words.sharedWithYou}>
       <h2>{words.sharedWithYou}</h2>
       <p>{words.mayBe[role]}</p>
-      <button type="button" class="danger" onClick={() => (isAsking.value = true)}>
-        {words.leave}
-      </button>
-      {isAsking.value && (
-        <Dialog title={words.leave} onClose={() => (isAsking.value = false)}>
-          <p>{words.leaveWarning}</p>
-          <Action
-            label={words.leaveConfirm}
-            kind="danger"
-            onPress={async () => {
-              const { api } = session();
-              const { userId } = await dataOf(api.users.me.$get());
-              const param = { deviceId, userId: String(userId) };
-              await dataOf(api.devices[':deviceId'].members[':userId'].$delete({ param }));
-              goTo({ screen: 'devices' });
-            }}
-          />
-        </Dialog>
-      )}
+      <AskFirst
+        label={words.leave}
+        kind="danger"
+        warning={words.leaveWarning}
+        confirm={words.leaveConfirm}
+        onConfirm={async () => {
+          const { api } = session();
+          const { userId } = await dataOf(api.users.me.$get());
+          const param = { deviceId, userId: String(userId) };
+          await dataOf(api.devices[':deviceId'].members[':userId'].$delete({ param }));
+          goTo({ screen: 'devices' });
+        }}
+      />
     </section>
   );
 }

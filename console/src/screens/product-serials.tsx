@@ -2,15 +2,13 @@
 // else has claimed.
 import { dataOf, type Client, type Data } from '@latchwork/client';
 import { useSignal } from '@preact/signals';
-import { useMemo } from 'preact/hooks';
 import { BulkDeletion } from '../parts/bulk-deletion.tsx';
-import { Dialog } from '../parts/dialog.tsx';
+import { AskFirst, Dialog } from '../parts/dialog.tsx';
 import { Action } from '../parts/form.tsx';
-import { Paged } from '../parts/paged.tsx';
+import { Paged, usePagedList } from '../parts/paged.tsx';
 import { SerialImportForm } from '../parts/serial-import-form.tsx';
 import { hrefOf } from '../router.ts';
 import { ago } from '../state/clock.ts';
-import { PagedList } from '../state/paged-list.ts';
 import { session } from '../state/session.ts';
 import { texts } from '../texts.ts';
 
@@ -20,13 +18,9 @@ type Serial = Data<Client['products'][':productKey']['serials']['$get']>['list']
 /** @param onChange called after devices were added, removed, enabled or disabled */
 export function ProductSerials({ productKey, onChange }: { productKey: string; onChange: () => void }) {
   const api = session().api.products[':productKey'].serials;
-  const list = useMemo(
-    () =>
-      new PagedList<Serial>(
-        (query) => dataOf(api.$get({ param: { productKey }, query })),
-        ({ deviceId }) => deviceId,
-      ),
-    [],
+  const list = usePagedList(
+    (query) => dataOf(api.$get({ param: { productKey }, query })),
+    ({ deviceId }) => deviceId,
   );
   const open = useSignal<'none' | 'import' | 'deletion'>('none');
   const close = () => (open.value = 'none');
@@ -107,52 +101,36 @@ function RemoveSerial({ productKey, deviceSN, onChange }: Omit<RowProps, 'serial
 
 /** For a device that somebody claimed whose it was not. */
 function UndoClaim({ serial: { deviceId, deviceSN }, onChange }: Omit<RowProps, 'productKey'>) {
-  const isAsking = useSignal(false);
   return (
-    <>
-      <button type="button" aria-label={words.undoClaimOf(deviceSN)} onClick={() => (isAsking.value = true)}>
-        {words.undoClaim}
-      </button>
-      {isAsking.value && (
-        <Dialog title={words.undoClaimOf(deviceSN)} onClose={() => (isAsking.value = false)}>
-          <p>{words.undoClaimWarning}</p>
-          <Action
-            label={words.undoClaim}
-            kind="danger"
-            onPress={async () => {
-              await dataOf(session().api.devices[':deviceId'].claim.$delete({ param: { deviceId } }));
-              isAsking.value = false;
-              await onChange();
-            }}
-          />
-        </Dialog>
-      )}
-    </>
+    <AskFirst
+      label={words.undoClaim}
+      name={words.undoClaimOf(deviceSN)}
+      warning={words.undoClaimWarning}
+      confirm={words.undoClaim}
+      onConfirm={async () => {
+        await dataOf(session().api.devices[':deviceId'].claim.$delete({ param: { deviceId } }));
+        await onChange();
+      }}
+    />
   );
 }
 
 /** Of a device that belongs to somebody else, all that is left to the product's owner. */
 function KeepOut({ serial, onChange }: Omit<RowProps, 'productKey'>) {
   const { deviceId, deviceSN, isDisabled } = serial;
-  const isAsking = useSignal(false);
   const change = async (): Promise<void> => {
     const json = { disabled: !isDisabled };
     await dataOf(session().api.devices[':deviceId'].$patch({ param: { deviceId }, json }));
-    isAsking.value = false;
     await onChange();
   };
   if (isDisabled) return <Action label={texts.device.enable} name={words.enableOf(deviceSN)} onPress={change} />;
   return (
-    <>
-      <button type="button" aria-label={words.disableOf(deviceSN)} onClick={() => (isAsking.value = true)}>
-        {texts.device.disable}
-      </button>
-      {isAsking.value && (
-        <Dialog title={words.disableOf(deviceSN)} onClose={() => (isAsking.value = false)}>
-          <p>{words.disableWarning}</p>
-          <Action label={texts.device.disable} kind="danger" onPress={change} />
-        </Dialog>
-      )}
-    </>
+    <AskFirst
+      label={texts.device.disable}
+      name={words.disableOf(deviceSN)}
+      warning={words.disableWarning}
+      confirm={texts.device.disable}
+      onConfirm={change}
+    />
   );
 }

@@ -3,8 +3,8 @@ import { dataOf } from '@latchwork/client';
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { describeError } from '../errors.ts';
-import { Dialog } from '../parts/dialog.tsx';
-import { Action, Problem } from '../parts/form.tsx';
+import { AskFirst } from '../parts/dialog.tsx';
+import { Problem } from '../parts/form.tsx';
 import { ProductFigures } from '../parts/product-figures.tsx';
 import { ProductForm } from '../parts/product-form.tsx';
 import { Title } from '../parts/title.tsx';
@@ -74,33 +74,17 @@ function ExistingProduct({ productKey }: { productKey: string }) {
             product.value = await dataOf(session().api.products[':productKey'].$put({ param: { productKey }, json }));
           }}
         />
-        <Removal product={found} />
+        <AskFirst
+          label={words.remove}
+          kind="danger"
+          warning={words.removeWarning(found.name)}
+          confirm={words.removeConfirm}
+          onConfirm={async () => {
+            await dataOf(session().api.products[':productKey'].$delete({ param: { productKey } }));
+            goTo({ screen: 'products' });
+          }}
+        />
       </section>
-    </>
-  );
-}
-
-function Removal({ product }: { product: Product }) {
-  const isOpen = useSignal(false);
-  return (
-    <>
-      <button type="button" class="danger" onClick={() => (isOpen.value = true)}>
-        {words.remove}
-      </button>
-      {isOpen.value && (
-        <Dialog title={words.remove} onClose={() => (isOpen.value = false)}>
-          <p>{words.removeWarning(product.name)}</p>
-          <Action
-            label={words.removeConfirm}
-            kind="danger"
-            onPress={async () => {
-              const { productKey } = product;
-              await dataOf(session().api.products[':productKey'].$delete({ param: { productKey } }));
-              goTo({ screen: 'products' });
-            }}
-          />
-        </Dialog>
-      )}
     </>
   );
 }

@@ -1,11 +1,9 @@
 // The catalogue: every product with its figures.
 import { dataOf, type Client, type Data } from '@latchwork/client';
-import { useMemo } from 'preact/hooks';
-import { Paged } from '../parts/paged.tsx';
+import { Paged, usePagedList } from '../parts/paged.tsx';
 import { ProductFigures } from '../parts/product-figures.tsx';
 import { Title } from '../parts/title.tsx';
 import { hrefOf } from '../router.ts';
-import { PagedList } from '../state/paged-list.ts';
 import { session } from '../state/session.ts';
 import { texts } from '../texts.ts';
 
@@ -13,13 +11,9 @@ const words = texts.products;
 export type Product = Data<Client['products']['$get']>['list'][number];
 
 export function Products() {
-  const list = useMemo(
-    () =>
-      new PagedList<Product>(
-        (query) => dataOf(session().api.products.$get({ query })),
-        ({ productKey }) => productKey,
-      ),
-    [],
+  const list = usePagedList(
+    (query) => dataOf(session().api.products.$get({ query })),
+    ({ productKey }) => productKey,
   );
   return (
     <main id="content">

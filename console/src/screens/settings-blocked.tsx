@@ -1,24 +1,17 @@
 // Senders whose invitations and offers the user does not want. Shows nothing while there are none.
-import { dataOf, type Client, type Data } from '@latchwork/client';
-import { useMemo } from 'preact/hooks';
+import { dataOf } from '@latchwork/client';
 import { Action } from '../parts/form.tsx';
-import { Paged } from '../parts/paged.tsx';
-import { PagedList } from '../state/paged-list.ts';
+import { Paged, usePagedList } from '../parts/paged.tsx';
 import { session } from '../state/session.ts';
 import { texts } from '../texts.ts';
 
 const words = texts.blocked;
-type Blocked = Data<Client['users']['me']['blocked-senders']['$get']>['list'][number];
 
 export function BlockedSenders() {
   const api = session().api.users.me['blocked-senders'];
-  const list = useMemo(
-    () =>
-      new PagedList<Blocked>(
-        (query) => dataOf(api.$get({ query })),
-        ({ userId }) => String(userId),
-      ),
-    [],
+  const list = usePagedList(
+    (query) => dataOf(api.$get({ query })),
+    ({ userId }) => String(userId),
   );
   if (list.items.value?.length === 0 && list.error.value === null) return null;
   return (

@@ -1,13 +1,12 @@
 // API keys of the user's machines: what each may do, for which product, and its value, which is shown once.
 import { dataOf, type Client, type Data } from '@latchwork/client';
 import { useSignal } from '@preact/signals';
-import { useEffect, useId, useMemo } from 'preact/hooks';
+import { useEffect, useId } from 'preact/hooks';
 import { describeError, InputError } from '../errors.ts';
-import { Dialog, Once } from '../parts/dialog.tsx';
-import { Action, Field, Form, Problem } from '../parts/form.tsx';
-import { Paged } from '../parts/paged.tsx';
+import { AskFirst, Dialog, Once } from '../parts/dialog.tsx';
+import { Field, Form, Problem } from '../parts/form.tsx';
+import { Paged, usePagedList } from '../parts/paged.tsx';
 import { ago } from '../state/clock.ts';
-import { PagedList } from '../state/paged-list.ts';
 import { session } from '../state/session.ts';
 import { texts } from '../texts.ts';
 
@@ -18,13 +17,9 @@ const scopes = Object.keys(words.scopes) as Scope[];
 
 export function ApiKeys() {
   const api = session().api.users['api-keys'];
-  const list = useMemo(
-    () =>
-      new PagedList<Key>(
-        (query) => dataOf(api.$get({ query })),
-        ({ keyId }) => keyId,
-      ),
-    [],
+  const list = usePagedList(
+    (query) => dataOf(api.$get({ query })),
+    ({ keyId }) => keyId,
   );
   const made = useSignal<{ keyId: string; apiKey: string } | null>(null);
   return (
@@ -79,7 +74,6 @@ export function ApiKeys() {
 }
 
 function Row({ apiKey, onRemove }: { apiKey: Key; onRemove: () => Promise<void> }) {
-  const isAsking = useSignal(false);
   const { keyId, description, lastUsedAt, productKey } = apiKey;
   const name = description === '' ? keyId : description;
   const used = lastUsedAt === null ? words.neverUsed : words.lastUsed(ago(Date.parse(lastUsedAt)));
@@ -92,15 +86,13 @@ function Row({ apiKey, onRemove }: { apiKey: Key; onRemove: () => Promise<void> 
           {productKey === null ? words.allProducts : productKey} · {used}
         </p>
       </div>
-      <button type="button" aria-label={words.removeOf(name)} onClick={() => (isAsking.value = true)}>
-        {words.remove}
-      </button>
-      {isAsking.value && (
-        <Dialog title={words.removeOf(name)} onClose={() => (isAsking.value = false)}>
-          <p>{words.removeWarning}</p>
-          <Action label={words.remove} kind="danger" onPress={onRemove} />
-        </Dialog>
-      )}
+      <AskFirst
+        label={words.remove}
+        name={words.removeOf(name)}
+        warning={words.removeWarning}
+        confirm={words.remove}
+        onConfirm={onRemove}
+      />
     </li>
   );
 }

@@ -1,9 +1,7 @@
 // What concerned the safety of the account: sign-ins, wrong passwords, keys, sessions, and whose devices are.
 import { dataOf, type Client, type Data } from '@latchwork/client';
-import { useMemo } from 'preact/hooks';
-import { Paged } from '../parts/paged.tsx';
+import { Paged, usePagedList } from '../parts/paged.tsx';
 import { ago } from '../state/clock.ts';
-import { PagedList } from '../state/paged-list.ts';
 import { session } from '../state/session.ts';
 import { texts } from '../texts.ts';
 
@@ -12,13 +10,9 @@ type SecurityEvent = Data<Client['users']['me']['security-events']['$get']>['lis
 
 export function SecurityEvents() {
   const api = session().api.users.me['security-events'];
-  const list = useMemo(
-    () =>
-      new PagedList<SecurityEvent>(
-        (query) => dataOf(api.$get({ query })),
-        ({ kind, at, detail }) => JSON.stringify([at, kind, detail]),
-      ),
-    [],
+  const list = usePagedList(
+    (query) => dataOf(api.$get({ query })),
+    ({ kind, at, detail }) => JSON.stringify([at, kind, detail]),
   );
   return (
     <section class="card" aria-label={words.title}>

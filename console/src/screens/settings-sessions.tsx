@@ -1,12 +1,9 @@
 // Where the user is signed in: every session with what used it last, ended one by one or together.
 import { dataOf, type Client, type Data } from '@latchwork/client';
-import { useSignal } from '@preact/signals';
-import { useMemo } from 'preact/hooks';
-import { Dialog } from '../parts/dialog.tsx';
+import { AskFirst } from '../parts/dialog.tsx';
 import { Action } from '../parts/form.tsx';
-import { Paged } from '../parts/paged.tsx';
+import { Paged, usePagedList } from '../parts/paged.tsx';
 import { ago, clockTime } from '../state/clock.ts';
-import { PagedList } from '../state/paged-list.ts';
 import { session, signOutEverywhere } from '../state/session.ts';
 import { texts } from '../texts.ts';
 
@@ -15,15 +12,10 @@ type OwnSession = Data<Client['users']['me']['sessions']['$get']>['list'][number
 
 export function Sessions() {
   const api = session().api.users.me.sessions;
-  const list = useMemo(
-    () =>
-      new PagedList<OwnSession>(
-        (query) => dataOf(api.$get({ query })),
-        ({ sessionId }) => sessionId,
-      ),
-    [],
+  const list = usePagedList(
+    (query) => dataOf(api.$get({ query })),
+    ({ sessionId }) => sessionId,
   );
-  const isAsking = useSignal(false);
   return (
     <section class="card" aria-label={words.title}>
       <h2>{words.title}</h2>
@@ -50,16 +42,14 @@ export function Sessions() {
             }}
           />
         )}
-        <button type="button" class="danger" onClick={() => (isAsking.value = true)}>
-          {words.endAll}
-        </button>
+        <AskFirst
+          label={words.endAll}
+          kind="danger"
+          warning={words.endAllWarning}
+          confirm={words.endAllConfirm}
+          onConfirm={signOutEverywhere}
+        />
       </div>
-      {isAsking.value && (
-        <Dialog title={words.endAll} onClose={() => (isAsking.value = false)}>
-          <p>{words.endAllWarning}</p>
-          <Action label={words.endAllConfirm} kind="danger" onPress={signOutEverywhere} />
-        </Dialog>
-      )}
     </section>
   );
 }

@@ -1,7 +1,7 @@
 // A list that is read page by page as it is asked for, and read again in place after a change.
 import { signal } from '@preact/signals';
 
-type Page<Item> = { list: readonly Item[]; total: number };
+export type Page<Item> = { list: readonly Item[]; total: number };
 export type PageQuery = { page: string; size: string };
 
 const pageSize = 50;
