@@ -2,6 +2,7 @@
 // own object.
 import type { Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { dataOf } from '../../rig/clients/api.ts';
 import { browserMissing } from '../../rig/browser/browser.ts';
 import { Stage } from '../../rig/browser/console-stage.ts';
 
@@ -36,12 +37,28 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the virtual switch',
     await page.locator('.journey').getByText('The device has reported something else since.').waitFor();
   });
 
-  it('lies, and is not believed', async () => {
+  it('lies, and is not believed, and a newer command stays when this one ends later', async () => {
     await page.getByLabel('Lies: it says that it moved, and does not').check();
     await control('Up').click();
     await page.locator('.journey').getByText('Acknowledged by the device').waitFor();
     expect(await control('Up').getAttribute('aria-pressed')).toBe('false');
     await page.getByLabel('Lies: it says that it moved, and does not').uncheck();
+    const newer = page.locator('.sides').getByText('Down by you').waitFor();
+    await page.route('**/commands/*', async (route) => {
+      await newer;
+      const response = await route.fetch();
+      const { data, ...envelope } = (await response.json()) as { data: object };
+      await route.fulfill({ response, json: { ...envelope, data: { ...data, state: 'expired' } } });
+    });
+    const deviceId = page.url().split('/').at(-1) ?? '';
+    const json = { action: 'toggle', position: 'down' } as const;
+    await dataOf(
+      stage.owner.api.devices[':deviceId'].control.$post({ param: { deviceId }, query: {}, header: {}, json }),
+    );
+    await page.locator('.timeline .command').getByText('No answer in time').waitFor();
+    expect(await page.locator('.sides').getByText('Down by you').count()).toBe(1);
+    await page.locator('.journey').getByText('Confirmed by a report').waitFor();
+    await page.unroute('**/commands/*');
   });
 
   it('refuses, which ends the command with what it answered', async () => {
