@@ -31,9 +31,7 @@ const names = [
   'Garage door',
   'Attic lamp',
   'Boiler',
-  'Office PC',
   'Porch',
-  'Cellar fan',
   'Greenhouse vent, second window left of the door',
 ];
 /** The height of the picture in the README. */
@@ -77,9 +75,8 @@ async function furnish(owner: Session): Promise<string[]> {
 async function share(owner: Session, other: Session, [hall = '', garage = '']: string[]): Promise<string> {
   const api = owner.api.devices[':deviceId'];
   const json = { email: other.email, role: 'operator' } as const;
-  await dataOf(api.members.$post({ param: { deviceId: hall }, json }));
-  for (const { invitationId } of (await dataOf(other.api.invitations.$get({ query: {} }))).list)
-    await dataOf(other.api.invitations[':invitationId'].accept.$post({ param: { invitationId } }));
+  const param = await dataOf(api.members.$post({ param: { deviceId: hall }, json }));
+  await dataOf(other.api.invitations[':invitationId'].accept.$post({ param }));
   await dataOf(api.members.$post({ param: { deviceId: garage }, json }));
   const link = { command: { action: 'trigger' }, expiresAt: new Date(Date.now() + 86_400_000).toISOString() };
   return new URL((await dataOf(api['guest-links'].$post({ param: { deviceId: hall }, json: link }))).url).pathname;
@@ -92,11 +89,11 @@ async function photograph(
   guestPath: string,
 ) {
   const sockets: WebSocketRoute[] = [];
-  const connect = (socket: WebSocketRoute) => {
-    sockets.push(socket);
-    socket.connectToServer();
-  };
-  const prepare = (context: BrowserContext) => context.routeWebSocket(/\/mqtt$/, connect);
+  const prepare = (context: BrowserContext) =>
+    context.routeWebSocket(/\/mqtt$/, (socket) => {
+      sockets.push(socket);
+      socket.connectToServer();
+    });
   const page = await browser.open('/', { ...visitor, prepare });
   const take = async (name: string, height?: number, of: Page = page): Promise<void> => {
     await of.evaluate('scrollTo(0, 0)');
@@ -128,10 +125,9 @@ async function photograph(
     await page.getByRole('heading', { name: heading }).first().waitFor();
     await take(name);
   }
-  const { height } = visitor.viewport;
   for (const [name, path] of Object.entries({ guest: guestPath, reference: '/docs' })) {
     const opened = await browser.openIn(page.context(), path);
-    await take(name, height, opened);
+    await take(name, visitor.viewport.height, opened);
     await opened.close();
   }
   const others = await browser.open('/', visitor);
@@ -149,7 +145,7 @@ async function photograph(
   await take('device-command-of-another');
   await take('device-of-another', undefined, others);
   await page.getByRole('button', { name: 'Delete', exact: true }).click();
-  await take('dialog', height);
+  await take('dialog', visitor.viewport.height);
   await page.keyboard.press('Escape');
   await page.context().setOffline(true);
   for (const socket of sockets) await socket.close();
