@@ -27,7 +27,7 @@ export function renderLink({ deviceName, isOnline, link }: GuestView, requestId:
     html`<p>You were given a link that does one thing with this device.</p>
       ${presence} ${renderForm(labelOf(link.params), requestId)}
       <p class="hint">
-        ${usesLeft === 1 ? 'It works once' : `It works ${usesLeft} more times`}, until
+        ${usesLeft === 1 ? 'It works once' : `It works ${usesLeft.toLocaleString('en')} more times`}, until
         <time datetime="${toIso(link.expiresAtMs)}">${new Date(link.expiresAtMs).toUTCString()}</time>. The owner sees
         when it is used.
       </p>`,
