@@ -19,13 +19,13 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'a lost connection', 
 
   it('shows itself, dates what is on the screen, and heals', async () => {
     const { topics } = await rig.activate('LOST-1');
-    const report = (position: string) =>
-      rig.sendBatch([{ topic: topics.propertyPost, payload: JSON.stringify({ params: { position } }) }]);
-    await report('up');
+    const report = (params: object) =>
+      rig.sendBatch([{ topic: topics.propertyPost, payload: JSON.stringify({ params }) }]);
+    await report({ position: 'up', wifi_rssi: -50 });
     const page = await browser.open();
     await signIn(page, rig.owner);
     await openDevice(page, /ST-1/);
-    await page.locator('.device-head').getByText('Online').waitFor();
+    await page.locator('.chart').waitFor();
     await page.context().setOffline(true);
     await rig.restartWorker('kill');
     await page.getByText('Not live: the connection was lost. Trying again.').waitFor();
@@ -36,11 +36,15 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'a lost connection', 
     await page.getByRole('button', { name: 'Down', exact: true }).click();
     const error = page.getByText('The service cannot be reached.');
     await page.locator('.journey').getByText('The service cannot be reached.').waitFor();
-    await report('middle');
+    await report({ position: 'middle' });
     await page.context().setOffline(false);
     await page.getByRole('status').filter({ hasText: /^Live/ }).waitFor({ timeout: 60_000 });
     await page.getByRole('button', { name: 'Middle', exact: true, pressed: true }).waitFor();
     await page.getByText('As of').waitFor({ state: 'detached' });
+    await page
+      .locator('.facts')
+      .getByText(/^-50 saved at .*; newer ones are not kept$/)
+      .waitFor();
     expect([await isGreen(), await error.count()]).toEqual([true, 0]);
     expect(browser.problems.splice(0).filter((problem) => !/ERR_|WebSocket/.test(problem))).toEqual([]);
   });

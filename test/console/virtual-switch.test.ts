@@ -1,6 +1,6 @@
 // The virtual switch in the page: a newcomer's first minute without hardware, in a real browser, connected to the device's
 // own object.
-import type { Page } from 'playwright-core';
+import type { Page, Route } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { dataOf } from '../../rig/clients/api.ts';
 import { browserMissing } from '../../rig/browser/browser.ts';
@@ -103,6 +103,12 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the virtual switch',
   });
 
   it('is the same device after a reload', async () => {
+    // Until it is read what was asked for, the page does not say that it was nothing.
+    const hold = async (route: Route): Promise<void> => {
+      await page.locator('.sides').getByText('Loading…').waitFor();
+      await route.continue();
+    };
+    await page.route('**/commands?*', hold, { times: 1 });
     await page.reload();
     await headSays('Offline');
     await page.locator('.sides').getByText('Up by you').waitFor();

@@ -13,7 +13,9 @@ const { reasons } = texts;
 const shownAtOnce = 40;
 
 export function Timeline({ view }: { view: DeviceView }) {
-  const rejected = view.properties.value?.lastRejected ?? null;
+  const properties = view.properties.value;
+  if (properties === null) return <p>{texts.loading}</p>;
+  const rejected = properties.lastRejected;
   const entries = [
     ...view.events.value.map(entryOfEvent),
     ...view.commands.value.map((command) => entryOfCommand(command, view.givers.value)),

@@ -12,7 +12,7 @@ import { explainEvent, Timeline } from '../parts/timeline.tsx';
 import { Title } from '../parts/title.tsx';
 import { hrefOf } from '../router.ts';
 import { ago, clockTime } from '../state/clock.ts';
-import { DeviceView, type Device, type Position } from '../state/device.ts';
+import { DeviceView, type Device, type Position, type Properties } from '../state/device.ts';
 import { texts } from '../texts.ts';
 import { SwitchCard } from '../parts/switch-card.tsx';
 import { switchOf } from '../state/switches.ts';
@@ -58,8 +58,7 @@ function Loaded({ view, device }: { view: DeviceView; device: Device }) {
         <div>
           <section class="card" aria-label={words.history}>
             <h2>{words.history}</h2>
-            <PositionChart changes={view.properties.value?.positionChanges ?? []} />
-            <Values view={view} />
+            {view.properties.value === null ? <p>{texts.loading}</p> : <History properties={view.properties.value} />}
           </section>
           <DeviceSharing device={device} memberChanges={view.memberChanges} />
           {device.role === 'owner' && <DeviceManagement view={view} device={device} />}
@@ -95,7 +94,8 @@ function Pressing({ view, device, status }: { view: DeviceView; device: Device; 
   const giver = isSending || newest === null ? '' : giverOf(newest, view.givers.value);
   const reported = view.position.value;
   const asked = positionOf(params);
-  const askedWords = params === undefined ? words.nothingAsked : Object.values(params).join(' ');
+  const nothing = view.properties.value === null ? texts.loading : words.nothingAsked;
+  const askedWords = params === undefined ? nothing : Object.values(params).join(' ');
   const askedText = asked === null ? askedWords : texts.position[asked];
   return (
     <section class="card" aria-label={words.control}>
@@ -153,12 +153,11 @@ function reasonOf(status: Device['status'], role: Device['role']): string {
   return status === 'offline' ? words.offlineReason : '';
 }
 
-function Values({ view }: { view: DeviceView }) {
-  const list = view.properties.value?.list ?? [];
-  if (list.length === 0) return null;
+function History({ properties: { list, positionChanges } }: { properties: Properties }) {
   return (
     <>
-      <h3>{words.properties}</h3>
+      <PositionChart changes={positionChanges} />
+      {list.length > 0 && <h3>{words.properties}</h3>}
       <dl class="facts">
         {list.map(({ name, value, time, savedAt }) => (
           <div key={name}>

@@ -32,6 +32,7 @@ export class DeviceView {
   readonly device = signal<Device | null>(null);
   readonly status = signal<Device['status'] | null>(null);
   readonly position = signal<Position | null>(null);
+  /** null until all that the screen shows was read. */
   readonly properties = signal<Properties | null>(null);
   readonly events = signal<readonly EventView[]>([]);
   /** Of anybody, newest first. */
