@@ -78,10 +78,8 @@ export class FleetDirectory extends DurableObject<Env> {
 
   /** A device that does not answer holds up no subscription: the next confirmation tries again. */
   async #endLease(deviceId: string, userId: number): Promise<void> {
-    const called = callDevice(this.env, deviceId, 'endFleetLease', 'idempotent', async (device) => {
-      await device.endFleetLease(userId);
-      return true;
-    });
+    const ended = callDevice(this.env, deviceId, 'idempotent').endFleetLease(userId);
+    const called = ended.then(() => true);
     const hasEnded = await resultOr(false, within(deviceAnswerMs, called));
     if (hasEnded === true) return;
     if (hasEnded === undefined) log('warn', 'fleet lease not ended', { deviceId });

@@ -138,10 +138,8 @@ export class ProductPropagator extends DurableObject<Env> {
 
   /** False if the device does not answer. A deleted device answers as well. */
   async #tell(deviceId: string, facts: ProductFacts): Promise<boolean> {
-    const called = callDevice(this.env, deviceId, 'changeProduct', 'idempotent', async (device) => {
-      await device.changeProduct(facts);
-      return true;
-    });
+    const changed = callDevice(this.env, deviceId, 'idempotent').changeProduct(facts);
+    const called = changed.then(() => true);
     return (await resultOr(false, within(patienceMs, called))) ?? false;
   }
 

@@ -97,28 +97,22 @@ export async function pushToRelays(env: Env, deliveries: readonly RelayDelivery[
 }
 
 async function pushToShard(env: Env, shard: string, { runs, devices, fleets }: Push): Promise<void> {
-  const { nobodyFor, noFleetOf } = await callRelay(env, shard, 'push', 'once', (relay) => relay.push(runs));
+  const { nobodyFor, noFleetOf } = await callRelay(env, shard, 'once').push(runs);
   const endings: Promise<unknown>[] = [];
   for (const deviceId of nobodyFor) {
     const registrationId = devices.get(deviceId);
     if (registrationId === undefined) continue;
-    endings.push(
-      callDevice(env, deviceId, 'unsubscribe', 'idempotent', (device) =>
-        device.decide({ kind: 'subscription_ended', shard, registrationId }),
-      ),
-    );
+    endings.push(callDevice(env, deviceId, 'idempotent').decide({ kind: 'subscription_ended', shard, registrationId }));
   }
   const directories = new Map<number, number>();
   for (const { deviceId, registration } of fleets.values()) {
     const { userId, registrationId } = registration;
     if (!noFleetOf.includes(userId)) continue;
     directories.set(userId, registrationId);
-    endings.push(callDevice(env, deviceId, 'endFleetLease', 'idempotent', (device) => device.endFleetLease(userId)));
+    endings.push(callDevice(env, deviceId, 'idempotent').endFleetLease(userId));
   }
   for (const [userId, registrationId] of directories) {
-    endings.push(
-      callFleetDirectory(env, userId, 'leave', 'idempotent', (directory) => directory.leave(shard, registrationId)),
-    );
+    endings.push(callFleetDirectory(env, userId, 'idempotent').leave(shard, registrationId));
   }
   await Promise.all(endings);
 }

@@ -23,7 +23,7 @@ export type RemoteDevice = Omit<Remote<Env['DEVICE_SESSION']>, 'decide'> & {
   decide: <Kind extends RequestKind>(event: EventOf<Kind>) => Promise<Results[Kind]>;
 };
 type RemoteRelay = Remote<Env['RELAY_GATEWAY']>;
-export type RemoteFleets = Remote<Env['FLEET_DIRECTORY']>;
+type RemoteFleets = Remote<Env['FLEET_DIRECTORY']>;
 type RemotePropagator = Remote<Env['PRODUCT_PROPAGATOR']>;
 type RemoteWriter = Remote<Env['PROJECTION_WRITER']>;
 type RemoteLink = Remote<Env['BROKER_LINK']>;
@@ -31,25 +31,31 @@ type RemoteLink = Remote<Env['BROKER_LINK']>;
 /** `once`: running it a second time might have a second effect, so that it is never retried. */
 type Repetition = 'idempotent' | 'once';
 
-type GetByName = (name: string, options?: DurableObjectNamespaceGetDurableObjectOptions) => unknown;
-type Call<Stub, Id> = <T>(
-  env: Env,
-  id: Id,
-  operation: string,
-  repetition: Repetition,
-  run: (stub: Stub) => Promise<T>,
-) => Promise<T>;
+type Call<Stub, Id> = (env: Env, id: Id, repetition: Repetition) => Stub;
+type Method = (...args: unknown[]) => Promise<unknown>;
+type Namespace = { getByName: (name: string, options?: DurableObjectNamespaceGetDurableObjectOptions) => unknown };
 
-/** Calls to the objects of one class throw RefusedError `object_failed`. */
-function callTo<Stub, Id extends string | number = string>(
+/** Calls of the stubs that it makes throw RefusedError `object_failed`. */
+function callTo<Stub extends object, Id extends string | number = string>(
   object: ObjectName,
-  namespaceOf: (env: Env) => { getByName: GetByName },
+  namespaceOf: (env: Env) => Namespace,
   nameOf: (id: Id) => string = String,
 ): Call<Stub, Id> {
-  return (env, id, operation, repetition, run) =>
-    call(object, nameOf(id), operation, repetition, () =>
-      run(namespaceOf(env).getByName(nameOf(id), placeOf(env)) as Stub),
-    );
+  return (env, id, repetition) =>
+    new Proxy({} as Stub, {
+      get:
+        (_, method: string) =>
+        (...args: unknown[]) =>
+          call(object, nameOf(id), operationOf(method, args), repetition, async () => {
+            const stub = namespaceOf(env).getByName(nameOf(id), placeOf(env)) as Record<string, Method>;
+            return stub[method]?.(...args);
+          }),
+    });
+}
+
+/** For the log: a method, or the kind of the event that a device decides. */
+function operationOf(method: string, [event]: unknown[]): string {
+  return method === 'decide' ? (event as EventOf<RequestKind>).kind : method;
 }
 
 export const callDevice = callTo<RemoteDevice>('DeviceSession', (env) => env.DEVICE_SESSION);
@@ -62,16 +68,7 @@ export const callFleetDirectory = callTo<RemoteFleets, number>(
 );
 export const callProjectionWriter = callTo<RemoteWriter>('ProjectionWriter', (env) => env.PROJECTION_WRITER);
 const callLink = callTo<RemoteLink>('BrokerLink', (env) => env.BROKER_LINK);
-
-/** @throws RefusedError `object_failed` */
-export function callBrokerLink<T>(
-  env: Env,
-  operation: string,
-  repetition: Repetition,
-  run: (stub: RemoteLink) => Promise<T>,
-): Promise<T> {
-  return callLink(env, brokerLinkName, operation, repetition, run);
-}
+export const callBrokerLink = (env: Env, repetition: Repetition) => callLink(env, brokerLinkName, repetition);
 
 /** The result of a call, or `fallback` if it failed: the call has logged it. */
 export async function resultOr<T, Fallback>(fallback: Fallback, called: Promise<T>): Promise<T | Fallback> {
@@ -118,8 +115,8 @@ export const relayShards = (env: Env): string[] =>
 const pausesMs = [100, 300];
 
 /** Tells every relay shard. Never throws: a shard that cannot be told finds out within a minute (relay-gateway.ts). */
-export async function tellRelays(env: Env, operation: string, tell: (stub: RemoteRelay) => Promise<void>) {
-  const tellOnce = (shard: string) => resultOr('failed', callRelay(env, shard, operation, 'idempotent', tell));
+export async function tellRelays(env: Env, tell: (stub: RemoteRelay) => Promise<void>) {
+  const tellOnce = (shard: string) => resultOr('failed', tell(callRelay(env, shard, 'idempotent')));
   await Promise.all(
     relayShards(env).map(async (shard) => {
       for (const pauseMs of pausesMs) {

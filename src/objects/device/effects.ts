@@ -182,7 +182,7 @@ export class DeviceEffects {
     const deviceId = this.#deviceId;
     const written = isUrgent
       ? writeProjections(this.#database, [{ deviceId, projection }]).then(() => 'written' as const)
-      : callProjectionWriter(this.#env, 'projections', 'write', 'once', (writer) => writer.write(deviceId, projection));
+      : callProjectionWriter(this.#env, 'projections', 'once').write(deviceId, projection);
     const outcome = await this.#orFailed('projection not written', written);
     this.#device.decide({ kind: 'projection_ended', version: projection.version, outcome });
   }
@@ -229,9 +229,7 @@ export class DeviceEffects {
 
   async #endSubscriptions({ userId, shard }: EffectOf<'end_subscriptions'>): Promise<void> {
     await this.#told;
-    const ended = callRelay(this.#env, shard, 'endSubscriptions', 'idempotent', (relay) =>
-      relay.endSubscriptions(this.#deviceId, userId),
-    );
+    const ended = callRelay(this.#env, shard, 'idempotent').endSubscriptions(this.#deviceId, userId);
     const isDone = (await resultOr('failed', ended)) !== 'failed';
     this.#device.decide({ kind: 'subscriptions_ended', userId, shard, isDone });
   }
@@ -240,11 +238,7 @@ export class DeviceEffects {
   async #endRelaySessions({ cause, shards, generations }: EffectOf<'end_relay_sessions'>): Promise<void> {
     await this.#told;
     await Promise.allSettled(
-      shards.map((shard) =>
-        callRelay(this.#env, shard, 'revoke', 'idempotent', (relay) =>
-          relay.revoke(this.#deviceId, cause, generations),
-        ),
-      ),
+      shards.map((shard) => callRelay(this.#env, shard, 'idempotent').revoke(this.#deviceId, cause, generations)),
     );
   }
 

@@ -74,9 +74,7 @@ export class DeviceFleets {
   }
 
   async #request(userId: number): Promise<FleetListener[] | undefined> {
-    const called = callFleetDirectory(this.#env, userId, 'ask', 'idempotent', (directory) =>
-      directory.ask(this.#deviceId),
-    );
+    const called = callFleetDirectory(this.#env, userId, 'idempotent').ask(this.#deviceId);
     const answer = await resultOr(null, within(directoryAnswerMs, called));
     if (answer === undefined) log('warn', 'fleet directory does not answer', { deviceId: this.#deviceId, userId });
     return answer ?? undefined;

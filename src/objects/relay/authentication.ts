@@ -10,7 +10,7 @@ import { digestIfCertified } from '../../crypto/messaging-password.ts';
 import { readRevokedUsers } from '../calls/revoked-users.ts';
 import { RelayKeys } from './keys.ts';
 import { actorOf, type RelayDevice, type RelayIdentity, type RelayUser } from './rules.ts';
-import { callDevice, callFleetDirectory, resultOr, type RemoteFleets } from '../calls/stubs.ts';
+import { callDevice, callFleetDirectory, resultOr } from '../calls/stubs.ts';
 
 export type AuthRequest = Extract<RelayRequest, { action: 'auth' }>;
 
@@ -60,9 +60,7 @@ export class RelayAuthentication {
 
   /** False if the device's session does not answer. */
   isRevoked({ productKey, deviceId, generation }: RelayDevice): Promise<boolean> {
-    const called = callDevice(this.#env, deviceId, 'hasRevoked', 'idempotent', (device) =>
-      device.hasRevoked({ productKey, generation }),
-    );
+    const called = callDevice(this.#env, deviceId, 'idempotent').hasRevoked({ productKey, generation });
     return resultOr(false, called);
   }
 
@@ -74,9 +72,9 @@ export class RelayAuthentication {
     subscribe: () => Outcome<T>,
   ): Promise<Outcome<T>> {
     return this.#register(deviceId, async ({ endedUserIds }) => {
-      const outcome = await callDevice(this.#env, deviceId, 'subscribe', 'idempotent', (device) =>
-        device.decide({ kind: 'subscription_requested', actor: actorOf(user), productKey, shard: this.#shard, filter }),
-      );
+      const device = callDevice(this.#env, deviceId, 'idempotent');
+      const request = { actor: actorOf(user), productKey, shard: this.#shard, filter };
+      const outcome = await device.decide({ kind: 'subscription_requested', ...request });
       // The right ended before the answer was here: there was no subscription yet to be ended.
       if (endedUserIds.includes(user.userId)) return refuse({ kind: 'not_owner', of: 'device', id: deviceId });
       return outcome.ok ? subscribe() : outcome;
@@ -93,14 +91,13 @@ export class RelayAuthentication {
 
   /** For sockets of the user that are here: the directory may have been restored without this shard. */
   async confirmFleet(userId: number): Promise<void> {
-    const confirm = (directory: RemoteFleets) => directory.confirm(userId, this.#shard);
-    const isListening = await resultOr(true, callFleetDirectory(this.#env, userId, 'confirm', 'idempotent', confirm));
+    const directory = callFleetDirectory(this.#env, userId, 'idempotent');
+    const isListening = await resultOr(true, directory.confirm(userId, this.#shard));
     if (!isListening) await resultOr(undefined, this.#listenToFleet(userId));
   }
 
   async #listenToFleet(userId: number): Promise<void> {
-    const listen = (directory: RemoteFleets) => directory.listen(userId, this.#shard);
-    while (!(await callFleetDirectory(this.#env, userId, 'listen', 'idempotent', listen)));
+    while (!(await callFleetDirectory(this.#env, userId, 'idempotent').listen(userId, this.#shard)));
   }
 
   async #checkDevice(request: Extract<AuthRequest, { username: string }>): Promise<Outcome<RelayIdentity>> {
@@ -110,9 +107,7 @@ export class RelayAuthentication {
     if (!digest.ok) return digest;
     const login = { productKey: named.productKey, passwordDigest: digest.value, relayShard: this.#shard };
     return this.#register(named.deviceId, async (registration) => {
-      const outcome = await callDevice(this.#env, named.deviceId, 'authenticate', 'idempotent', (device) =>
-        device.authenticate(login),
-      );
+      const outcome = await callDevice(this.#env, named.deviceId, 'idempotent').authenticate(login);
       if (!outcome.ok) return outcome;
       // Revoked before the answer was here: there was no socket yet to be closed.
       if (registration.liveGenerations?.includes(outcome.value.generation) === false) {

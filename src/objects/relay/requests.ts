@@ -172,9 +172,9 @@ export class RelayRequests {
     const { device, action } = checked.value;
     const { productKey, deviceId, generation } = device;
     const text = typeof payload === 'string' ? payload : JSON.stringify(payload);
-    const outcome = await callDevice(this.#env, deviceId, 'publish', 'once', (session) =>
-      session.decide({ kind: 'relay_message_received', ...{ productKey, generation }, action, payload: text }),
-    );
+    const message = { productKey, generation, action, payload: text };
+    const session = callDevice(this.#env, deviceId, 'once');
+    const outcome = await session.decide({ kind: 'relay_message_received', ...message });
     if (!outcome.ok) return outcome;
     if (outcome.value.result !== 'rejected') return done;
     return refuse({ kind: 'invalid_input', path: 'payload', problem: outcome.value.reason });

@@ -79,7 +79,7 @@ export class RelaySnapshots {
 
   async #ask(deviceId: string, filter: string, who: RelayIdentity): Promise<string[]> {
     const actor = who.kind === 'user' ? actorOf(who) : undefined;
-    const called = callDevice(this.#env, deviceId, 'present', 'idempotent', (device) => device.present(actor));
+    const called = callDevice(this.#env, deviceId, 'idempotent').present(actor);
     const outcome = await resultOr(undefined, called);
     if (outcome?.ok !== true) return [];
     const { productKey, messages } = outcome.value;

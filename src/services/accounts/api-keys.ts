@@ -86,7 +86,7 @@ export async function removeApiKey(context: ServiceContext, userId: number, keyI
 export async function noteEndedKeys({ env }: ServiceContext, keyIds: readonly string[]): Promise<void> {
   deletionCount += 1;
   for (const keyId of keyIds) knownKeys.delete(keyId);
-  if (keyIds.length > 0) await tellRelays(env, 'endKeys', (relay) => relay.endKeys(keyIds));
+  if (keyIds.length > 0) await tellRelays(env, (relay) => relay.endKeys(keyIds));
 }
 
 /** Whose key this is. An address with too many wrong pairs is refused, except with keys that are known here. */

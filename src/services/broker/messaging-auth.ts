@@ -35,14 +35,12 @@ export async function decideConnect(
   const { clientId, password, peer } = request;
   const digest = await digestIfCertified(context.config.messagingSecrets, named, password);
   if (!digest.ok) return digest;
-  const outcome = await callDevice(context.env, named.deviceId, 'authenticate', 'idempotent', (device) =>
-    device.authenticate({
-      productKey: named.productKey,
-      isClientIdRight: clientId === messagingName(named),
-      passwordDigest: digest.value,
-      peer: peer && networkOf(peer),
-    }),
-  );
+  const outcome = await callDevice(context.env, named.deviceId, 'idempotent').authenticate({
+    productKey: named.productKey,
+    isClientIdRight: clientId === messagingName(named),
+    passwordDigest: digest.value,
+    peer: peer && networkOf(peer),
+  });
   return outcome.ok ? { ok: true, value: rightsOfDevice(named) } : outcome;
 }
 
@@ -60,7 +58,7 @@ export function decideTopic({ env }: ServiceContext, username: string, use: Topi
   if (refusal === undefined || use.action !== 'publish' || device === undefined) return refusal;
   const reason = mayUse(rightsOfDevice(device), { ...use, isRetained: false }) ? 'retained' : 'wrong_topic';
   const event = { kind: 'publish_refused', reason, topic: use.topic } as const;
-  const telling = callDevice(env, device.deviceId, 'reportRefused', 'once', (session) => session.decide(event));
+  const telling = callDevice(env, device.deviceId, 'once').decide(event);
   runInBackground('tell a device of a refused publish', resultOr(null, telling));
   return refusal;
 }
@@ -80,9 +78,7 @@ export async function reportConnection(
 ): Promise<void> {
   const device = parseMessagingName(clientId);
   if (device === undefined) return;
-  await callDevice(context.env, device.deviceId, 'reportConnection', 'idempotent', (session) =>
-    session.decide({ kind: 'connection_reported', report: event }),
-  );
+  await callDevice(context.env, device.deviceId, 'idempotent').decide({ kind: 'connection_reported', report: event });
 }
 
 async function decideBridge(context: ServiceContext, request: ConnectRequest): Promise<Outcome<readonly TopicRight[]>> {

@@ -39,10 +39,9 @@ export function createMosquittoProvisioner({ env }: ServiceContext): BrokerProvi
       topic: controlTopic,
       payload: JSON.stringify({ commands: commands.map((command) => ({ ...command, correlationData })) }),
       reply: { topic: `${controlTopic}/response`, containing: correlationData },
+      expiresAtMs: Date.now() + publishWithinMs,
     };
-    const outcome = await callBrokerLink(env, 'publish', 'idempotent', (link) =>
-      link.publish({ ...message, expiresAtMs: Date.now() + publishWithinMs }),
-    );
+    const outcome = await callBrokerLink(env, 'idempotent').publish(message);
     // `refused` included: the bridge lacks a right to the control topics, which concerns every device.
     if (!outcome.ok) throw new BrokerCallError({ kind: 'broker_away', call, cause: outcome.reason });
     // Without the plugin, or the right to send commands with MQTT 3.1.1, there is no reply for any device.

@@ -105,9 +105,7 @@ async function takeForDevice(env: Env, spoolId: string, group: Group): Promise<T
   let ingested;
   try {
     const messages = entries.map(({ message }) => message);
-    ingested = await callDevice(env, deviceId, 'ingest', 'idempotent', (session) =>
-      session.ingest(productKey, spoolId, messages),
-    );
+    ingested = await callDevice(env, deviceId, 'idempotent').ingest(productKey, spoolId, messages);
   } catch (error) {
     // Nothing of this device is lost: the bridge sends it again.
     const isCallFailure = error instanceof RefusedError && error.refusal.kind === 'object_failed';
@@ -142,7 +140,7 @@ async function takeFirst(env: Env, spoolId: string, { device, entries }: Group):
     const first = await takeForDevice(env, spoolId, { device, entries: entries.slice(0, 1) });
     return { ...first, results: [...first.results, ...retryAll(entries.slice(1), 'device_failed')] };
   }
-  const check = callDevice(env, device.deviceId, 'checkStorage', 'once', (session) => session.checkStorage());
+  const check = callDevice(env, device.deviceId, 'once').checkStorage();
   const reason = (await isServed(check)) ? messageFailed : 'device_failed';
   return { results: retryAll(entries, reason), deliveries: [] };
 }
@@ -152,7 +150,7 @@ async function reportDropped(env: Env, { topic, count }: { topic: string; count:
   const deviceId = parseTopic(topic)?.device.deviceId;
   if (deviceId === undefined) return;
   const event = { kind: 'messages_dropped', count } as const;
-  await isServed(callDevice(env, deviceId, 'reportDropped', 'once', (session) => session.decide(event)));
+  await isServed(callDevice(env, deviceId, 'once').decide(event));
 }
 
 /** False if the device cannot be called, which the call has logged. */

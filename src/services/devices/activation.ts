@@ -102,9 +102,7 @@ async function issueCredentials(context: ServiceContext, activation: Activation,
   const defaultName = nameOf(product.name, device.deviceSN);
   const proof = { ...activation.proof, givenSecretDigest, address, defaultName };
   const provision = (wasActivated: boolean) =>
-    callDevice(env, deviceId, 'provision', 'once', (session) =>
-      session.provision({ ...factsOf(device, product), ...digests, ...proof, wasActivated }),
-    );
+    callDevice(env, deviceId, 'once').provision({ ...factsOf(device, product), ...digests, ...proof, wasActivated });
   let provisioned = await provision(hadSession(device));
   const isLost = !provisioned.ok && provisioned.refusal.kind === 'device_not_activated';
   if (isLost) {
@@ -152,16 +150,13 @@ async function catchUpWithProduct(env: Env, db: Database, before: ProductRow, de
   const product = await findProduct(db, before.productKey);
   if (product === undefined || product.updatedAt === before.updatedAt) return;
   const { controlMode, offlineGraceSeconds, reactivation, updatedAt: productChangedAtMs } = product;
-  await callDevice(env, deviceId, 'changeProduct', 'idempotent', (device) =>
-    device.changeProduct({ controlMode, offlineGraceSeconds, reactivation, productChangedAtMs }),
-  );
+  const facts = { controlMode, offlineGraceSeconds, reactivation, productChangedAtMs };
+  await callDevice(env, deviceId, 'idempotent').changeProduct(facts);
 }
 
 async function renewProjection(env: Env, { deviceId, projectionVersion, membersVersion }: DeviceRow): Promise<void> {
   if (projectionVersion >= 0) return;
-  await callDevice(env, deviceId, 'compareRecord', 'idempotent', (device) =>
-    device.compareRecord(projectionVersion, membersVersion),
-  );
+  await callDevice(env, deviceId, 'idempotent').compareRecord(projectionVersion, membersVersion);
 }
 
 /** New serials cost rows and an object. Known serials do not count: a flood cannot lock them out (field note 8). */

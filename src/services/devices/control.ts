@@ -33,7 +33,6 @@ export async function controlDevice(
   }
   const receipt = await askDeviceAs<CommandReceipt>(context, actor, deviceId, {
     action: 'control',
-    operation: 'command',
     repeat: 'once',
     ask: (device) => device.command(actorOf(actor), { params, ...options }),
   });
@@ -50,7 +49,6 @@ export async function controlDevice(
 export async function pageCommands(context: ServiceContext, actor: Actor, deviceId: string, page: PageRequest) {
   const { list, ...rest } = await askDeviceAs<Page<CommandView>>(context, actor, deviceId, {
     action: 'readCommands',
-    operation: 'listCommands',
     ask: (device) => device.listCommands(actor, page),
     ifInactive: () => ({ list: [], total: 0, ...page }),
   });
@@ -60,9 +58,7 @@ export async function pageCommands(context: ServiceContext, actor: Actor, device
 type CommandAddress = { deviceId: string; commandId: string };
 
 export async function readCommand(context: ServiceContext, actor: Actor, { deviceId, commandId }: CommandAddress) {
-  return describeCommand(
-    await askDevice(context, deviceId, 'readCommand', (device) => device.readCommand(actor, commandId)),
-  );
+  return describeCommand(await askDevice(context, deviceId, (device) => device.readCommand(actor, commandId)));
 }
 
 export async function cancelCommand(context: ServiceContext, actor: Actor, { deviceId, commandId }: CommandAddress) {

@@ -6,7 +6,7 @@ import { deleteRecords } from '../../db/devices/devices.ts';
 import type { Actor } from '../../domain/access.ts';
 import { RefusedError, type Outcome } from '../../domain/refusal.ts';
 import type { DeviceIdentity } from '../../domain/topics.ts';
-import { callDevice, type RemoteDevice } from '../../objects/calls/stubs.ts';
+import { callDevice } from '../../objects/calls/stubs.ts';
 import { describeError, log } from '../../log.ts';
 import { endAtBroker, scheduleDeletionAtBroker } from '../broker/provisioning.ts';
 import type { ServiceContext } from '../../context.ts';
@@ -67,16 +67,17 @@ export async function deleteDevicesOf(
 
 /** The object decides, because D1 may lag behind another owner. It is asked first: the deletion at the broker cannot be undone. */
 async function endSession(context: ServiceContext, actor: Actor, device: DeviceIdentity, requestedAtMs: number) {
-  const ask = async (operation: string, run: (session: RemoteDevice) => Promise<Outcome<null>>) => {
-    const outcome = await callDevice(context.env, device.deviceId, operation, 'idempotent', run);
+  const session = callDevice(context.env, device.deviceId, 'idempotent');
+  const refuseUnlessGone = async (asked: Promise<Outcome<null>>) => {
+    const outcome = await asked;
     // A registered serial has no session: D1 has decided.
     if (!outcome.ok && outcome.refusal.kind !== 'not_found') throw new RefusedError(outcome.refusal);
   };
-  await ask('allows', (session) => session.allows(actor, 'delete'));
+  await refuseUnlessGone(session.allows(actor, 'delete'));
   // Noted before the session ends: a deletion that is interrupted must not leave a credential at the broker. If that fails
   // the device can be deleted again; until then it gets new credentials by activating.
   await scheduleDeletionAtBroker(context, device, requestedAtMs);
-  await ask('delete', (session) => session.decide({ kind: 'deleted', actor }));
+  await refuseUnlessGone(session.decide({ kind: 'deleted', actor }));
   // An activation in between may have restored the credential: after the session's end none can.
   await endAtBroker(context, device, { kind: 'delete' }, Date.now());
 }

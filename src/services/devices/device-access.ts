@@ -36,10 +36,9 @@ export async function requireDevice(
 export async function askDevice<T>(
   context: ServiceContext,
   deviceId: string,
-  operation: string,
   ask: (device: RemoteDevice) => Promise<Outcome<T>>,
 ): Promise<T> {
-  const call = () => callDevice(context.env, requireDeviceId(deviceId), operation, 'idempotent', ask);
+  const call = () => ask(callDevice(context.env, requireDeviceId(deviceId), 'idempotent'));
   const outcome = await call();
   const isAbsent = !outcome.ok && outcome.refusal.kind === 'not_found' && outcome.refusal.what === 'device';
   return unwrap<T>(isAbsent && (await restoreById(context, deviceId)) ? await call() : outcome);
@@ -50,7 +49,7 @@ type Decided<Event extends Request> = Results[Event['kind']] extends Outcome<inf
 
 /** Has the session decide. The event says who asks; it may arrive twice. */
 export function decide<Event extends Request>(context: ServiceContext, deviceId: string, event: Event) {
-  return askDevice(context, deviceId, event.kind, deciding(event));
+  return askDevice(context, deviceId, deciding(event));
 }
 
 /** As `decide`. If there is no session, D1 says whether the user has a right to `action`. */
@@ -60,7 +59,7 @@ export function decideAs<Event extends Request & { actor: Actor }>(
   action: DeviceAction,
   event: Event,
 ) {
-  return askDeviceAs(context, event.actor, deviceId, { action, operation: event.kind, ask: deciding(event) });
+  return askDeviceAs(context, event.actor, deviceId, { action, ask: deciding(event) });
 }
 
 function deciding<Event extends Request>(event: Event) {
@@ -75,7 +74,6 @@ export function requireDeviceId(deviceId: string): string {
 
 type Call<T> = {
   action: DeviceAction;
-  operation: string;
   ask: (device: RemoteDevice) => Promise<Outcome<T>>;
   repeat?: 'once';
   ifInactive?: (name: string) => T;
@@ -86,11 +84,11 @@ export async function askDeviceAs<T>(
   context: ServiceContext,
   actor: Actor,
   deviceId: string,
-  { action, operation, ask, repeat, ifInactive }: Call<T>,
+  { action, ask, repeat, ifInactive }: Call<T>,
 ): Promise<T> {
   try {
-    if (repeat === undefined) return await askDevice(context, deviceId, operation, ask);
-    return unwrap(await callDevice(context.env, requireDeviceId(deviceId), operation, repeat, ask));
+    if (repeat === undefined) return await askDevice(context, deviceId, ask);
+    return unwrap(await ask(callDevice(context.env, requireDeviceId(deviceId), repeat)));
   } catch (error) {
     const isAbsent =
       error instanceof RefusedError && error.refusal.kind === 'not_found' && error.refusal.what === 'device';

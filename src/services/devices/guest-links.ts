@@ -40,7 +40,6 @@ export async function makeGuestLink(
   // Once: repeated after a lost answer it would make a second link that nobody has.
   const made = await askDeviceAs<GuestLinkView>(context, actor, deviceId, {
     action: 'share',
-    operation: 'makeGuestLink',
     repeat: 'once',
     ask: (device) => device.decide({ kind: 'guest_link_made', actor, link, address }),
   });
@@ -51,7 +50,6 @@ export async function makeGuestLink(
 export async function pageGuestLinks(context: ServiceContext, actor: Actor, deviceId: string, page: PageRequest) {
   const { list, ...rest } = await askDeviceAs<Page<GuestLinkView>>(context, actor, deviceId, {
     action: 'share',
-    operation: 'listGuestLinks',
     ask: (device) => device.listGuestLinks(actor, page),
     ifInactive: () => ({ list: [], total: 0, ...page }),
   });
@@ -64,18 +62,14 @@ export async function revokeGuestLink(context: ServiceContext, actor: Actor, { d
   const { clientAddress: address } = context;
   requireDeviceId(deviceId);
   unwrap(
-    await callDevice(context.env, deviceId, 'revokeGuestLink', 'once', (device) =>
-      device.decide({ kind: 'guest_link_revoked', actor, linkId, address }),
-    ),
+    await callDevice(context.env, deviceId, 'once').decide({ kind: 'guest_link_revoked', actor, linkId, address }),
   );
   return { linkId };
 }
 
 export async function viewAsGuest(context: ServiceContext, token: string): Promise<GuestView> {
   const { deviceId, linkId } = await requireLink(context, token);
-  return orRevoked(() =>
-    askDevice<GuestView>(context, deviceId, 'viewAsGuest', (device) => device.viewAsGuest(linkId)),
-  );
+  return orRevoked(() => askDevice<GuestView>(context, deviceId, (device) => device.viewAsGuest(linkId)));
 }
 
 /** Sends the link's command. The same `requestId` again is the same use. */
@@ -87,11 +81,7 @@ export async function useGuestLink(
   const { clientAddress: address } = context;
   const { deviceId, linkId } = await requireLink(context, token);
   return orRevoked(async () =>
-    unwrap(
-      await callDevice(context.env, deviceId, 'useGuestLink', 'once', (device) =>
-        device.useGuestLink({ linkId, requestId, address }, waitSeconds),
-      ),
-    ),
+    unwrap(await callDevice(context.env, deviceId, 'once').useGuestLink({ linkId, requestId, address }, waitSeconds)),
   );
 }
 

@@ -28,7 +28,7 @@ export async function restoreSession(context: ServiceContext, device: DeviceRow,
   const members = await findMembers(db, id);
   const offer = (await findOpenOffer(db, deviceId, ownerId, Date.now())) ?? null;
   const lost = { facts: factsOf(device, product), members, membersVersion, offer, projectionVersion };
-  await callDevice(context.env, deviceId, 'restore', 'idempotent', (session) => session.restore(lost));
+  await callDevice(context.env, deviceId, 'idempotent').restore(lost);
   log('warn', 'session of a device restored from its record: it has to activate again', { deviceId });
 }
 

@@ -110,7 +110,6 @@ export async function pageOffers(context: ServiceContext, userId: number, page: 
 export async function readOwnership(context: ServiceContext, actor: Actor, deviceId: string) {
   const { claimedAtMs, pairingUntilMs, offer, ...more } = await askDeviceAs(context, actor, deviceId, {
     action: 'transfer',
-    operation: 'readOwnership',
     ask: (session) => session.readOwnership(actor),
   });
   return {

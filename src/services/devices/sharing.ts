@@ -173,7 +173,7 @@ async function requireSharer(context: ServiceContext, actor: Actor, deviceId: st
   const action = 'share';
   const { device } = await requireDevice(context, actor, deviceId, action);
   const ask = (session: RemoteDevice) => session.allows(actor, action);
-  await askDeviceAs(context, actor, deviceId, { action, operation: 'allows', ask, ifInactive: () => null });
+  await askDeviceAs(context, actor, deviceId, { action, ask, ifInactive: () => null });
   return device;
 }
 

@@ -11,7 +11,6 @@ const action = 'readReports';
 export function readStatus(context: ServiceContext, actor: Actor, deviceId: string): Promise<StatusView> {
   return askDeviceAs<StatusView>(context, actor, deviceId, {
     action,
-    operation: 'status',
     ask: (device) => device.status(actorOf(actor)),
     ifInactive: (deviceName) => {
       return { deviceId, deviceName, online: false, position: null, status: 'inactive', lastOnlineAt: null };
@@ -22,7 +21,6 @@ export function readStatus(context: ServiceContext, actor: Actor, deviceId: stri
 export function pageEvents(context: ServiceContext, actor: Actor, deviceId: string, page: PageRequest) {
   return askDeviceAs<Page<EventView>>(context, actor, deviceId, {
     action,
-    operation: 'events',
     ask: (device) => device.events(actor, page),
     ifInactive: () => ({ list: [], total: 0, ...page }),
   });
@@ -31,7 +29,6 @@ export function pageEvents(context: ServiceContext, actor: Actor, deviceId: stri
 export function readProperties(context: ServiceContext, actor: Actor, deviceId: string) {
   return askDeviceAs<PropertiesView>(context, actor, deviceId, {
     action,
-    operation: 'properties',
     ask: (device) => device.properties(actor),
     ifInactive: () => ({ list: [], positionChanges: [], lastRejected: null }),
   });

@@ -56,7 +56,7 @@ async function checkDatabase(context: ServiceContext): Promise<string[]> {
 }
 
 async function checkBrokerSide({ env }: ServiceContext): Promise<string[]> {
-  const link = await check('bridge', () => callBrokerLink(env, 'health', 'idempotent', (stub) => stub.health()));
+  const link = await check('bridge', () => callBrokerLink(env, 'idempotent').health());
   const missing: string[] = [];
   if (link?.bridgeConnected !== true) missing.push('bridge');
   if (link?.brokerConnected !== true) missing.push('broker');

@@ -23,12 +23,7 @@ export async function renderMetrics(context: ServiceContext): Promise<string> {
     countOutbox(db, nowMs),
     readMeasurements(db, nowMs),
     Promise.all(relayShards(env).map((shard) => countSockets(env, shard))),
-    hasBroker
-      ? resultOr(
-          undefined,
-          callBrokerLink(env, 'health', 'idempotent', (stub) => stub.health()),
-        )
-      : undefined,
+    hasBroker ? resultOr(undefined, callBrokerLink(env, 'idempotent').health()) : undefined,
   ]);
   const { inactive, online, disabled } = devices;
   const offline = devices.devices - inactive - online - disabled;
@@ -73,7 +68,7 @@ export async function renderMetrics(context: ServiceContext): Promise<string> {
 }
 
 function countSockets(env: Env, shard: string): Promise<number> {
-  const counted = callRelay(env, shard, 'countSockets', 'idempotent', (relay) => relay.countSockets());
+  const counted = callRelay(env, shard, 'idempotent').countSockets();
   return resultOr(NaN, counted);
 }
 

@@ -121,7 +121,7 @@ export async function deleteAccount(context: ServiceContext, name: string, curso
 async function revokeAccount({ env, primary }: ServiceContext, userId: number): Promise<void> {
   await disableUser(primary(), userId, Date.now());
   forgetRevokedUsers();
-  await tellRelays(env, 'endUser', (relay) => relay.endUser(userId));
+  await tellRelays(env, (relay) => relay.endUser(userId));
 }
 
 /** Messaging passwords are not stored: a device whose account the broker lost has to activate again. */

@@ -20,9 +20,7 @@ const slackMs = 10_000;
 export async function reconcilePresence(context: ServiceContext, limit = devicesPerMinute): Promise<void> {
   const { env, config, primary } = context;
   if (!config.hasBroker || !config.broker.reportsConnections) return;
-  const reconciliation = await callBrokerLink(env, 'readReconciliation', 'idempotent', (link) =>
-    link.readReconciliation(),
-  );
+  const reconciliation = await callBrokerLink(env, 'idempotent').readReconciliation();
   const { forgottenBeforeMs, afterId } = reconciliation;
   const hasApi = config.broker.api !== undefined;
   if (!hasApi && forgottenBeforeMs === null) return;
@@ -44,9 +42,7 @@ export async function reconcilePresence(context: ServiceContext, limit = devices
     return;
   }
   const lastId = rows.length < limit ? null : (rows.at(-1)?.id ?? null);
-  await callBrokerLink(env, 'continueReconciliation', 'idempotent', (link) =>
-    link.continueReconciliation(reconciliation, lastId),
-  );
+  await callBrokerLink(env, 'idempotent').continueReconciliation(reconciliation, lastId);
 }
 
 /** @throws BrokerCallError if the broker is away, or something else answers: no other device need be tried now */
@@ -65,8 +61,6 @@ async function askBroker(context: ServiceContext, device: DeviceIdentity): Promi
 
 /** A device that cannot be told is told by a later run. */
 async function reportDoubt(env: Env, { deviceId }: DeviceIdentity, doubt: Doubt): Promise<void> {
-  const reported = callDevice(env, deviceId, 'reportConnection', 'idempotent', (session) =>
-    session.decide({ kind: 'connection_reported', report: { kind: 'doubted', ...doubt } }),
-  );
-  await resultOr(undefined, reported);
+  const report = { kind: 'doubted', ...doubt } as const;
+  await resultOr(undefined, callDevice(env, deviceId, 'idempotent').decide({ kind: 'connection_reported', report }));
 }

@@ -28,9 +28,8 @@ type Finding = 'same' | 'inactive' | 'deleted';
 
 async function compare(context: ServiceContext, record: DeviceInRowOrder): Promise<Finding> {
   const { deviceId, productKey, projectionVersion, membersVersion } = record;
-  const session = await callDevice(context.env, deviceId, 'compareRecord', 'idempotent', (device) =>
-    device.compareRecord(projectionVersion, membersVersion),
-  );
+  const device = callDevice(context.env, deviceId, 'idempotent');
+  const session = await device.compareRecord(projectionVersion, membersVersion);
   const isKnownLoss = record.status === 0 && !hadSession(record);
   if (session === 'present' || isKnownLoss || Date.now() - record.createdAt < activationMs) return 'same';
   const db = context.primary();

@@ -19,7 +19,7 @@ export async function deleteUnusedDevices(context: ServiceContext): Promise<void
   const after = saved.split(' ').map(Number) as [number, number];
   const unused = await listUnusedDevices(db, after, Date.now() - unusedForMs, devicesPerRun);
   await runSlice(unused, devicesPerRun, async ({ deviceId, ownerId }) => {
-    const isUnused = await callDevice(context.env, deviceId, 'isUnused', 'idempotent', (device) => device.isUnused());
+    const isUnused = await callDevice(context.env, deviceId, 'idempotent').isUnused();
     if (isUnused) await deleteDevice(context, inPerson(ownerId), deviceId);
   });
   // Devices that log in at the relay alone stay in the list: the next run goes on after them, and the one at the end begins anew.

@@ -62,7 +62,7 @@ export async function changeProduct(
   const isForDevices = [controlMode, offlineGraceSeconds, reactivation].some((change) => change !== undefined);
   if (isForDevices) {
     await holdToUserRate(context, actor.userId, 'write', costs.productChange - 1);
-    unwrap(await callPropagator(context.env, product.id, 'admitChange', 'once', (stub) => stub.admitChange()));
+    unwrap(await callPropagator(context.env, product.id, 'once').admitChange());
   }
   const changed = await records.updateProduct(
     database,
@@ -122,7 +122,7 @@ function describeProduct(row: ProductRow) {
 const productsPerRun = 500;
 
 async function propagateProductChange({ env }: ServiceContext, productId: number): Promise<void> {
-  await callPropagator(env, productId, 'start', 'idempotent', (propagator) => propagator.start());
+  await callPropagator(env, productId, 'idempotent').start();
 }
 
 export async function propagateProductChanges(context: ServiceContext): Promise<void> {

@@ -21,15 +21,13 @@ const missing = new Map<string, { untilMs: number }>();
 const unproven = new UnprovenBudget({ device: 6, network: 20, all: 300 });
 
 export function openBridgeLink({ env }: ServiceContext, request: Request): Promise<Response> {
-  return callBrokerLink(env, 'fetch', 'once', (link) => link.fetch(request));
+  return callBrokerLink(env, 'once').fetch(request);
 }
 
 /** One client address stays on one shard, which therefore counts its sockets exactly. */
 export async function openRelay({ env, config, clientAddress }: ServiceContext, request: Request) {
   const shard = relayShardOf(clientAddress, config.relayShards);
-  const response = await callRelay(env, shard, 'fetch', 'once', (relay) =>
-    relay.fetch(withHeader(request, relayAddressHeader, clientAddress)),
-  );
+  const response = await callRelay(env, shard, 'once').fetch(withHeader(request, relayAddressHeader, clientAddress));
   const { webSocket } = response;
   if (webSocket !== null) return answerUpgrade(webSocket, selectSubprotocol(request));
   throw new RefusedError({ kind: 'limit_reached', limit: await response.json<Limit>() });
@@ -47,9 +45,8 @@ export async function openDevice(context: ServiceContext, request: Request, devi
   if (context.config.rateLimits === 'production' && !unproven.take(deviceId, context.clientAddress, nowMs)) {
     return answerUpgrade(openUnproven(context, deviceId), subprotocol);
   }
-  const { webSocket } = await callDevice(context.env, deviceId, 'fetch', 'once', (device) =>
-    device.fetch(withHeader(request, directAddressHeader, context.clientAddress)),
-  );
+  const device = callDevice(context.env, deviceId, 'once');
+  const { webSocket } = await device.fetch(withHeader(request, directAddressHeader, context.clientAddress));
   if (webSocket !== null) return answerUpgrade(webSocket, subprotocol);
   rememberNewest(missing, deviceId, { untilMs: nowMs + rememberMissingMs }, maxMissing);
   throw notFound;

@@ -2,6 +2,7 @@
 import { env } from 'cloudflare:workers';
 import { expect, it } from 'vitest';
 import { readConfig } from '../../../src/config.ts';
+import type { Projection } from '../../../src/domain/device/core/events.ts';
 import {
   callBrokerLink,
   callDevice,
@@ -20,15 +21,18 @@ const namespaces = [
 
 async function callEach(hint: string): Promise<unknown[]> {
   const options: unknown[] = [];
-  const recording = Object.fromEntries(
-    namespaces.map((name) => [name, { getByName: (_: string, given: unknown) => options.push(given) }]),
-  );
+  const answering = new Proxy({}, { get: () => () => Promise.resolve() });
+  const getByName = (_: string, given: unknown) => {
+    options.push(given);
+    return answering;
+  };
+  const recording = Object.fromEntries(namespaces.map((name) => [name, { getByName }]));
   const vars = { ...env, ...recording, LOCATION_HINT: hint } as unknown as Env;
-  await callDevice(vars, 'dev_00000000', 'status', 'idempotent', () => Promise.resolve());
-  await callRelay(vars, 'relay-0', 'push', 'idempotent', () => Promise.resolve());
-  await callBrokerLink(vars, 'health', 'idempotent', () => Promise.resolve());
-  await callProjectionWriter(vars, 'projections', 'write', 'once', () => Promise.resolve());
-  await callPropagator(vars, 1, 'start', 'idempotent', () => Promise.resolve());
+  await callDevice(vars, 'dev_00000000', 'idempotent').isUnused();
+  await callRelay(vars, 'relay-0', 'idempotent').push([]);
+  await callBrokerLink(vars, 'idempotent').health();
+  await callProjectionWriter(vars, 'projections', 'once').write('dev_00000000', {} as Projection);
+  await callPropagator(vars, 1, 'idempotent').start();
   return options;
 }
 

@@ -141,9 +141,8 @@ export class MqttPump {
   async #openObject(deviceId: string): Promise<Outcome<WebSocket>> {
     const headers = { Upgrade: 'websocket', [directAddressHeader]: encodeURIComponent(this.#client.address) };
     try {
-      const { webSocket } = await callDevice(this.#env, deviceId, 'fetch', 'once', (device) =>
-        device.fetch(new Request(`https://object/mqtt/${deviceId}`, { headers })),
-      );
+      const request = new Request(`https://object/mqtt/${deviceId}`, { headers });
+      const { webSocket } = await callDevice(this.#env, deviceId, 'once').fetch(request);
       return webSocket === null ? refuse({ kind: 'not_found', what: 'device' }) : { ok: true, value: webSocket };
     } catch (error) {
       if (error instanceof RefusedError) return refuse(error.refusal);
