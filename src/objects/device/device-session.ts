@@ -9,7 +9,7 @@ import { liveGenerations } from '../../domain/device/ownership/credentials.ts';
 import type { EventOf, Ingested, RequestKind, Results } from '../../domain/device/core/events.ts';
 import type { InboundMessage } from '../../domain/device/messages/inbox.ts';
 import { viewGuestLinks, type GuestUse } from '../../domain/device/commands/guest-links.ts';
-import { viewOwnership, type IdentitySlice, type ProductFacts } from '../../domain/device/ownership/ownership.ts';
+import { viewOwnership, type ProductFacts } from '../../domain/device/ownership/ownership.ts';
 import { rowNamed, type DeviceState } from '../../domain/device/core/state.ts';
 import {
   pageOf,
@@ -33,13 +33,8 @@ import type { RelayDelivery } from '../calls/push-to-relays.ts';
 import { StoredDevice } from './stored-device.ts';
 import { directLimits } from '../../domain/direct/direct-limits.ts';
 
-export type Provisioning = Omit<IdentitySlice, 'deviceId' | 'isDisabled' | 'reactivation'> & {
-  isDisabled?: boolean;
-  reactivation?: IdentitySlice['reactivation'];
-  secretDigest: string;
-  passwordDigest: string;
-  givenSecretDigest?: string | undefined;
-} & Partial<Pick<Activation, 'defaultName' | 'claimantId' | 'lacksCode' | 'address' | 'wasActivated'>>;
+/** `givenSecretDigest`: of the `deviceSecret` that came with the activation. */
+type Provisioning = Omit<Activation, 'isSecretRight'> & { givenSecretDigest: string | undefined };
 
 export type LoginAttempt = {
   productKey: string;
@@ -75,20 +70,13 @@ export class DeviceSession extends DurableObject<Env> {
   }
 
   /** A deleted device stays deleted. A device whose session was lost has to be restored before (`device_not_activated`). */
-  async provision(provisioning: Provisioning): Promise<Outcome<Provisioned>> {
-    const { secretDigest, passwordDigest, givenSecretDigest, ...more } = provisioning;
-    const { defaultName = more.name, address = null, wasActivated = false, ...claimed } = more;
-    const { claimantId, lacksCode = false, ...facts } = claimed;
+  async provision({ givenSecretDigest, ...activation }: Provisioning): Promise<Outcome<Provisioned>> {
     const { present } = this.#device;
-    const secretDigestBefore = typeof present === 'string' ? '' : present.credentials.secretDigest;
-    return this.#device.decideAndWait({
-      kind: 'provisioned',
-      deviceId: this.ctx.id.name ?? '',
-      settings: this.#device.settings(),
-      facts: { isDisabled: false, reactivation: null, ...facts },
-      ...{ secretDigest, passwordDigest, defaultName, claimantId, lacksCode, address, wasActivated },
-      isSecretRight: givenSecretDigest !== undefined && isEqualDigest(secretDigestBefore, givenSecretDigest),
-    });
+    const secretDigest = typeof present === 'string' ? '' : present.credentials.secretDigest;
+    const isSecretRight = givenSecretDigest !== undefined && isEqualDigest(secretDigest, givenSecretDigest);
+    const { name: deviceId = '' } = this.ctx.id;
+    const settings = this.#device.settings();
+    return this.#device.decideAndWait({ kind: 'provisioned', deviceId, settings, ...activation, isSecretRight });
   }
 
   /** Checks messaging credentials for a login at the broker, or at a relay shard, which is subscribed from then on. */

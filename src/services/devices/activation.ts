@@ -101,8 +101,9 @@ async function issueCredentials(context: ServiceContext, activation: Activation,
   const givenSecretDigest = typeof shownSecret === 'string' ? await digestOf(shownSecret) : undefined;
   const defaultName = nameOf(product.name, device.deviceSN);
   const proof = { ...activation.proof, givenSecretDigest, address, defaultName };
+  const facts = factsOf(device, product);
   const provision = (wasActivated: boolean) =>
-    callDevice(env, deviceId, 'once').provision({ ...factsOf(device, product), ...digests, ...proof, wasActivated });
+    callDevice(env, deviceId, 'once').provision({ facts, ...digests, ...proof, wasActivated });
   let provisioned = await provision(hadSession(device));
   const isLost = !provisioned.ok && provisioned.refusal.kind === 'device_not_activated';
   if (isLost) {

@@ -34,8 +34,12 @@ export const factsOf = ({
   passwordDigest?: string;
   ownerId?: number;
 }) => ({
-  ...{ productKey, ownerId, productOwnerId: ownerId, claimedAtMs: null, name: 'A switch', controlMode: 'toggle' },
-  ...{ offlineGraceSeconds: 0, productChangedAtMs: 0, secretDigest: 'x', passwordDigest },
+  facts: {
+    ...{ productKey, ownerId, productOwnerId: ownerId, claimedAtMs: null, name: 'A switch', controlMode: 'toggle' },
+    ...{ offlineGraceSeconds: 0, productChangedAtMs: 0, isDisabled: false, reactivation: null },
+  },
+  ...{ secretDigest: 'x', passwordDigest, givenSecretDigest: undefined, address: null },
+  ...{ defaultName: 'A switch', claimantId: undefined, lacksCode: false, wasActivated: false },
 });
 
 export function sessionOf(deviceId: string) {
