@@ -75,17 +75,9 @@ export const onNotFound: NotFoundHandler<AppEnv> = (c) => answerRefusal(c, { kin
 export function errorAnswers(...messages: ErrorMessage[]) {
   // Whoever may be refused for a key may be refused for too many wrong ones.
   const withLimit: ErrorMessage[] = messages.includes('unauthorized') ? [...messages, 'too_many_requests'] : messages;
-  const all = [...new Set<ErrorMessage>([...withLimit, 'internal_error', 'unavailable'])];
-  const answers = all.map((message) => {
-    const status = statusByError[message];
-    return [
-      status,
-      errorAnswer(
-        status,
-        all.filter((other) => statusByError[other] === status),
-      ),
-    ] as const;
-  });
+  const all = new Set<ErrorMessage>([...withLimit, 'internal_error', 'unavailable']);
+  const byStatus = Map.groupBy(all, (message) => statusByError[message]);
+  const answers = [...byStatus].map(([status, ofStatus]) => [status, errorAnswer(status, ofStatus)] as const);
   return Object.fromEntries(answers) as Record<ErrorStatus, ReturnType<typeof errorAnswer>>;
 }
 

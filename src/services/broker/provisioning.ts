@@ -84,15 +84,11 @@ export async function deliverOutbox(context: ServiceContext): Promise<void> {
   }
 }
 
+const provisioners = { none: undefined, mosquitto: createMosquittoProvisioner, emqx: createEmqxProvisioner };
+
 function openOutbox(context: ServiceContext): Outbox | undefined {
-  switch (context.config.broker.provisioning) {
-    case 'none':
-      return undefined;
-    case 'mosquitto':
-      return { ...context, provisioner: createMosquittoProvisioner(context) };
-    case 'emqx':
-      return { ...context, provisioner: createEmqxProvisioner(context) };
-  }
+  const create = provisioners[context.config.broker.provisioning];
+  return create && { ...context, provisioner: create(context) };
 }
 
 async function record(

@@ -4,11 +4,10 @@ import { sql } from 'drizzle-orm';
 import journal from '../../../migrations/meta/_journal.json';
 import { finishInBackground, type ServiceContext } from '../../context.ts';
 import { callBrokerLink } from '../../objects/calls/stubs.ts';
+import { within } from '../../objects/calls/within.ts';
 import { describeError, log } from '../../log.ts';
 
 const checkTimeoutMs = 2_000;
-
-type PartName = 'database' | 'bridge' | 'broker';
 
 const healthyCacheMs = 3_000;
 /** Missing parts are looked for again sooner, so that a start or a recovery shows at once. */
@@ -78,12 +77,9 @@ export async function findMissingMigration(context: ServiceContext): Promise<str
   return journal.entries.find(({ tag }) => !names.has(tag))?.tag;
 }
 
-async function check<T>(part: PartName, ask: () => PromiseLike<T>): Promise<T | undefined> {
-  const late = new Promise<undefined>((resolve) => {
-    AbortSignal.timeout(checkTimeoutMs).addEventListener('abort', () => resolve(undefined));
-  });
+async function check<T>(part: string, ask: () => Promise<T>): Promise<T | undefined> {
   try {
-    const answer = await Promise.race([ask(), late]);
+    const answer = await within(checkTimeoutMs, ask());
     if (answer === undefined) log('warn', 'health check failed', { part, error: 'no answer in time' });
     return answer;
   } catch (error) {
