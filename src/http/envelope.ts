@@ -16,11 +16,14 @@ const maxMessageBytes = 200;
 
 type ErrorStatus = (typeof statusByError)[ErrorMessage];
 
-/** What a route refuses of a signed-in user's request, of any caller's, and of a request about one device. */
+/** What a route refuses of a signed-in user's request, of any caller's, of a request about one device, and of one with a command. */
 export const signedInErrors = ['invalid_request', 'unauthorized'] as const;
 export const confirmedErrors = [...signedInErrors, 'confirmation_required'] as const;
 export const callerErrors = [...signedInErrors, 'forbidden'] as const;
 export const deviceErrors = [...callerErrors, 'device_not_found'] as const;
+export const sessionErrors = [...deviceErrors, 'device_not_activated'] as const;
+const commandProblems = ['no_control_params', 'invalid_control_params'] as const;
+export const commandErrors = [...deviceErrors, ...commandProblems, 'device_not_activated', 'device_disabled'] as const;
 
 /** The responses of a route for `createRoute`: its data, and the errors it can raise. */
 export function responsesOf<T extends z.ZodType>(data: T, ...errors: ErrorMessage[]) {

@@ -142,14 +142,7 @@ export const userRoutes = createRouter()
       ...onSessions,
       middleware: [onSessions.middleware, limitRate('LOGIN_LIMIT')] as const,
       request: { body: jsonBody(schemas.passwordBodySchema) },
-      responses: responsesOf(
-        schemas.passwordChangedSchema,
-        'invalid_request',
-        'weak_password',
-        'unauthorized',
-        'invalid_password',
-        'too_many_requests',
-      ),
+      responses: responsesOf(schemas.passwordChangedSchema, ...signedInErrors, 'weak_password', 'invalid_password'),
     }),
     (c) => answer(c, changePassword(c.var.context, c.var.caller, c.req.valid('json'))),
   )

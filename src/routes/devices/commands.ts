@@ -1,6 +1,6 @@
 // Commands to a device over HTTP (contract 4.3, decision: control): parse, one service call, answer.
 import { signedInFor } from '../../http/authenticate.ts';
-import { answer, deviceErrors, responsesOf } from '../../http/envelope.ts';
+import { answer, commandErrors, deviceErrors, responsesOf } from '../../http/envelope.ts';
 import { limitRate } from '../../http/client-address.ts';
 import { jsonBody, createRouter, routesAbout } from '../../http/router.ts';
 import * as schemas from '../../protocol/http/commands.ts';
@@ -26,19 +26,7 @@ export const deviceCommandRoutes = createRouter()
         headers: schemas.controlHeadersSchema,
         body: jsonBody(schemas.controlBodySchema, { examples: schemas.controlExamples }),
       },
-      responses: responsesOf(
-        schemas.commandReceiptSchema,
-        'invalid_request',
-        'no_control_params',
-        'invalid_control_params',
-        'unauthorized',
-        'forbidden',
-        'device_not_activated',
-        'device_disabled',
-        'device_not_found',
-        'too_many_requests',
-        'broker_unavailable',
-      ),
+      responses: responsesOf(schemas.commandReceiptSchema, ...commandErrors, 'broker_unavailable'),
     }),
     (c) => {
       const { deviceId } = c.req.valid('param');

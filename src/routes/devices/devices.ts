@@ -1,7 +1,7 @@
 // Devices over HTTP (contract 2.6, 4.3), except their commands: parse, one service call, answer.
 import { signedInFor } from '../../http/authenticate.ts';
 import { limitRate } from '../../http/client-address.ts';
-import { answer, callerErrors, deviceErrors, responsesOf } from '../../http/envelope.ts';
+import { answer, callerErrors, deviceErrors, responsesOf, sessionErrors } from '../../http/envelope.ts';
 import { jsonBody, createRouter, routesAbout } from '../../http/router.ts';
 import * as schemas from '../../protocol/http/devices.ts';
 import { claimParamSchema } from '../../protocol/http/ownership.ts';
@@ -75,7 +75,7 @@ export const deviceRoutes = createRouter()
         'commands. Enabling it restores all of that with the credentials it has.',
       ...signedInFor('rename', 'disable', 'pair'),
       request: { params: schemas.deviceIdParamSchema, body: jsonBody(schemas.changeDeviceBodySchema) },
-      responses: responsesOf(schemas.deviceSchema, ...deviceErrors, 'device_not_activated'),
+      responses: responsesOf(schemas.deviceSchema, ...sessionErrors),
     }),
     (c) => {
       const { deviceId } = c.req.valid('param');
@@ -88,7 +88,7 @@ export const deviceRoutes = createRouter()
       description: 'Shown this once. The old ones end at once, and with them the sessions that were opened with them.',
       ...signedInFor('replaceCredentials'),
       request: { params: schemas.deviceIdParamSchema },
-      responses: responsesOf(schemas.credentialsSchema, ...deviceErrors, 'device_not_activated'),
+      responses: responsesOf(schemas.credentialsSchema, ...sessionErrors),
     }),
     (c) => answer(c, replaceCredentials(c.var.context, c.var.caller, c.req.valid('param').deviceId)),
   )

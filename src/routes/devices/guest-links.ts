@@ -1,7 +1,7 @@
 // Guest links as an owner makes, lists and revokes them. Parse, one service call, answer. What a guest sees is in
 // guest-pages.ts.
 import { signedInFor } from '../../http/authenticate.ts';
-import { answer, deviceErrors, responsesOf } from '../../http/envelope.ts';
+import { answer, commandErrors, deviceErrors, responsesOf } from '../../http/envelope.ts';
 import { jsonBody, createRouter, routesAbout } from '../../http/router.ts';
 import { deviceIdParamSchema, pageQuerySchema } from '../../protocol/http/devices.ts';
 import * as schemas from '../../protocol/http/guest-links.ts';
@@ -21,15 +21,7 @@ export const deviceGuestLinkRoutes = createRouter()
         'transferred or deleted. An API key needs `control` as well, and the link ends with the key.',
       ...mayShare,
       request: { params: deviceIdParamSchema, body: jsonBody(schemas.guestLinkBodySchema) },
-      responses: responsesOf(
-        schemas.newGuestLinkSchema,
-        ...deviceErrors,
-        'no_control_params',
-        'invalid_control_params',
-        'device_not_activated',
-        'device_disabled',
-        'too_many_guest_links',
-      ),
+      responses: responsesOf(schemas.newGuestLinkSchema, ...commandErrors, 'too_many_guest_links'),
     }),
     (c) => {
       const base = new URL(c.req.url).origin;

@@ -1,6 +1,6 @@
 // Whose a device is, over HTTP: claim tokens, release, transfer, pairing window. Parse, one service call, answer.
 import { confirmedFor, inPersonFor, signedInFor } from '../../http/authenticate.ts';
-import { answer, callerErrors, deviceErrors, responsesOf, signedInErrors } from '../../http/envelope.ts';
+import { answer, callerErrors, deviceErrors, responsesOf, sessionErrors, signedInErrors } from '../../http/envelope.ts';
 import { jsonBody, createRouter, routesAbout } from '../../http/router.ts';
 import { deviceIdParamSchema, pageQuerySchema } from '../../protocol/http/devices.ts';
 import * as schemas from '../../protocol/http/ownership.ts';
@@ -52,7 +52,7 @@ export const deviceOwnershipRoutes = createRouter()
       summary: 'Read since when a device is claimed, its pairing window and its offer',
       ...inPersonFor('transfer'),
       request: { params: deviceIdParamSchema },
-      responses: responsesOf(schemas.ownershipSchema, ...deviceErrors, 'device_not_activated'),
+      responses: responsesOf(schemas.ownershipSchema, ...sessionErrors),
     }),
     (c) => answer(c, ownership.readOwnership(c.var.context, c.var.caller, c.req.valid('param').deviceId)),
   )
@@ -75,7 +75,7 @@ export const deviceOwnershipRoutes = createRouter()
         'It is as after a release: it belongs to you, can be claimed again, and has forgotten the user who claimed it.',
       ...inPersonFor('undoClaim'),
       request: { params: deviceIdParamSchema },
-      responses: responsesOf(schemas.passedDeviceSchema, ...deviceErrors, 'device_not_activated'),
+      responses: responsesOf(schemas.passedDeviceSchema, ...sessionErrors),
     }),
     (c) => answer(c, ownership.undoClaim(c.var.context, c.var.caller, c.req.valid('param').deviceId)),
   )
@@ -131,12 +131,7 @@ export const deviceOwnershipRoutes = createRouter()
         'closes when the device logs in. From other networks the device activates at `apiUrl`, with a claim token of its own.',
       ...signedInFor('pair'),
       request: { params: deviceIdParamSchema, body: jsonBody(schemas.pairingWindowBodySchema, { isRequired: false }) },
-      responses: responsesOf(
-        schemas.openPairingWindowSchema,
-        ...deviceErrors,
-        'device_not_activated',
-        'too_many_claim_tokens',
-      ),
+      responses: responsesOf(schemas.openPairingWindowSchema, ...sessionErrors, 'too_many_claim_tokens'),
     }),
     (c) => {
       const { anyNetwork = false } = c.req.valid('json');
@@ -149,7 +144,7 @@ export const deviceOwnershipRoutes = createRouter()
       summary: 'Close the pairing window of a device',
       ...signedInFor('pair'),
       request: { params: deviceIdParamSchema },
-      responses: responsesOf(schemas.pairingWindowSchema, ...deviceErrors, 'device_not_activated'),
+      responses: responsesOf(schemas.pairingWindowSchema, ...sessionErrors),
     }),
     (c) => answer(c, ownership.closePairingWindow(c.var.context, c.var.caller, c.req.valid('param').deviceId)),
   );
