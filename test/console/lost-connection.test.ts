@@ -24,7 +24,10 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'a lost connection', 
     await report({ position: 'up', wifi_rssi: -50 });
     const page = await browser.open();
     await signIn(page, rig.owner);
+    await page.route('**/ownership', (route) => route.abort(), { times: 1 });
     await openDevice(page, /ST-1/);
+    const ownership = page.getByRole('region', { name: 'Ownership' });
+    await ownership.getByText('The service cannot be reached.').waitFor();
     await page.locator('.chart').waitFor();
     await page.context().setOffline(true);
     await rig.restartWorker('kill');
@@ -41,10 +44,8 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'a lost connection', 
     await page.getByRole('status').filter({ hasText: /^Live/ }).waitFor({ timeout: 60_000 });
     await page.getByRole('button', { name: 'Middle', exact: true, pressed: true }).waitFor();
     await page.getByText('As of').waitFor({ state: 'detached' });
-    await page
-      .locator('.facts')
-      .getByText(/^-50 saved at .*; newer ones are not kept$/)
-      .waitFor();
+    await page.getByText(/^-50 saved at .*; newer ones are not kept$/).waitFor();
+    await ownership.getByText(/^It /).waitFor();
     expect([await isGreen(), await error.count()]).toEqual([true, 0]);
     expect(browser.problems.splice(0).filter((problem) => !/ERR_|WebSocket/.test(problem))).toEqual([]);
   });

@@ -39,6 +39,7 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the people of a devi
     const people = part(owners, 'People');
     await people.getByText('Shared with nobody.').waitFor();
     await press(owners, 'Invite somebody');
+    await owners.locator('dialog input:focus').waitFor();
     await owners.getByRole('dialog').getByLabel('Email').fill(guest.email);
     await owners.getByRole('dialog').getByLabel('Role').selectOption('viewer');
     await press(owners, 'Send the invitation');

@@ -1,10 +1,9 @@
 // Whose a device is, for its owner: the pairing window, an offer to somebody else, and the release.
 import { dataOf, type Client, type Data } from '@latchwork/client';
 import { useSignal, type Signal } from '@preact/signals';
-import { useEffect } from 'preact/hooks';
-import { describeError } from '../errors.ts';
 import { AskFirst, Dialog, Once } from '../parts/dialog.tsx';
 import { Action, Field, Form, Problem } from '../parts/form.tsx';
+import { useRead } from '../parts/read.ts';
 import { goTo } from '../router.ts';
 import { clockTime, nowMs } from '../state/clock.ts';
 import type { Device } from '../state/device.ts';
@@ -18,20 +17,15 @@ type PartProps = { ownership: Signal<Ownership | null>; present: Ownership };
 
 export function DeviceOwnership({ device }: { device: Device }) {
   const { deviceId } = device;
-  const ownership = useSignal<Ownership | null>(null);
-  const problem = useSignal('');
-  useEffect(() => {
-    dataOf(session().api.devices[':deviceId'].ownership.$get({ param: { deviceId } })).then(
-      (found) => (ownership.value = found),
-      (error: unknown) => (problem.value = describeError(error)),
-    );
-  }, []);
+  const { value: ownership, problem } = useRead<Ownership>(() =>
+    dataOf(session().api.devices[':deviceId'].ownership.$get({ param: { deviceId } })),
+  );
   const present = ownership.value;
   return (
     <section class="card" aria-label={words.title}>
       <h2>{words.title}</h2>
-      <Problem text={problem.value} />
-      {present === null && problem.value === '' && <p>{texts.loading}</p>}
+      <Problem text={problem} />
+      {present === null && problem === '' && <p>{texts.loading}</p>}
       {present !== null && (
         <>
           <p>

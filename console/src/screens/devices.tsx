@@ -5,6 +5,7 @@ import { useEffect, useMemo } from 'preact/hooks';
 import { describeError } from '../errors.ts';
 import { Action, Problem, Search, Select } from '../parts/form.tsx';
 import { Offers } from '../parts/offers.tsx';
+import { useRead } from '../parts/read.ts';
 import { PositionText, Status } from '../parts/status.tsx';
 import { Title } from '../parts/title.tsx';
 import { Window } from '../parts/window.tsx';
@@ -24,18 +25,12 @@ effect(() => {
 });
 
 export function Devices() {
-  const products = useSignal<readonly (readonly [string, string])[]>([]);
-  const problem = useSignal('');
+  const query = { page: '1', size: '100' };
+  const { value: products, problem } = useRead(() => dataOf(session().api.products.$get({ query })));
+  const productOptions = products.value?.list.map(({ productKey: key, name }) => [key, name] as const) ?? [];
   const version = useSignal(0);
   /** Nothing to filter. */
   const isBare = useSignal(false);
-  useEffect(() => {
-    const query = { page: '1', size: '100' };
-    dataOf(session().api.products.$get({ query })).then(
-      ({ list }) => (products.value = list.map(({ productKey: key, name }) => [key, name] as const)),
-      (error: unknown) => (problem.value = describeError(error)),
-    );
-  }, []);
   const { search, productKey, status, role } = filter.value;
   const change = (changed: Partial<Filter>) => (filter.value = { ...filter.value, ...changed });
   return (
@@ -54,7 +49,7 @@ export function Devices() {
             label={words.filterProduct}
             name="product"
             value={productKey}
-            options={[['', words.allProducts], ...products.value]}
+            options={[['', words.allProducts], ...productOptions]}
             onChange={(value) => change({ productKey: value })}
           />
           <Select
@@ -73,7 +68,7 @@ export function Devices() {
           />
         </div>
       )}
-      <Problem text={problem.value} />
+      <Problem text={problem} />
       <List key={JSON.stringify([filter.value, version.value])} isBare={isBare} />
     </main>
   );

@@ -1,12 +1,11 @@
 // One product: its figures, what it is, its serial numbers; or the form for a new one.
 import { dataOf } from '@latchwork/client';
 import { useSignal } from '@preact/signals';
-import { useEffect } from 'preact/hooks';
-import { describeError } from '../errors.ts';
 import { AskFirst } from '../parts/dialog.tsx';
 import { Problem } from '../parts/form.tsx';
 import { ProductFigures } from '../parts/product-figures.tsx';
 import { ProductForm } from '../parts/product-form.tsx';
+import { useRead } from '../parts/read.ts';
 import { Title } from '../parts/title.tsx';
 import { goTo, hrefOf } from '../router.ts';
 import { session } from '../state/session.ts';
@@ -43,18 +42,14 @@ function NewProduct() {
 }
 
 function ExistingProduct({ productKey }: { productKey: string }) {
-  const product = useSignal<Product | null>(null);
-  const problem = useSignal('');
   const version = useSignal(0);
-  useEffect(() => {
-    const param = { productKey: encodeURIComponent(productKey) };
-    dataOf(session().api.products[':productKey'].$get({ param })).then(
-      (found) => (product.value = found),
-      (error: unknown) => (problem.value = describeError(error, words.explain)),
-    );
-  }, []);
+  const param = { productKey: encodeURIComponent(productKey) };
+  const { value: product, problem } = useRead<Product>(
+    () => dataOf(session().api.products[':productKey'].$get({ param })),
+    words.explain,
+  );
   const found = product.value;
-  if (found === null) return problem.value === '' ? <p>{texts.loading}</p> : <Problem text={problem.value} />;
+  if (found === null) return problem === '' ? <p>{texts.loading}</p> : <Problem text={problem} />;
   return (
     <>
       <Title>{found.name}</Title>

@@ -1,11 +1,12 @@
 // API keys of the user's machines: what each may do, for which product, and its value, which is shown once.
 import { dataOf, type Client, type Data } from '@latchwork/client';
 import { useSignal } from '@preact/signals';
-import { useEffect, useId } from 'preact/hooks';
-import { describeError, InputError } from '../errors.ts';
+import { useId } from 'preact/hooks';
+import { InputError } from '../errors.ts';
 import { AskFirst, Dialog, Once } from '../parts/dialog.tsx';
 import { Field, Form, Problem } from '../parts/form.tsx';
 import { Paged, usePagedList } from '../parts/paged.tsx';
+import { useRead } from '../parts/read.ts';
 import { ago } from '../state/clock.ts';
 import { session } from '../state/session.ts';
 import { texts } from '../texts.ts';
@@ -100,14 +101,8 @@ function Row({ apiKey, onRemove }: { apiKey: Key; onRemove: () => Promise<void> 
 /** Typed, with the newest products offered: a catalogue may be longer than a list that is pleasant to scroll. */
 function ProductField() {
   const id = useId();
-  const problem = useSignal('');
-  const products = useSignal<readonly { productKey: string; name: string }[]>([]);
-  useEffect(() => {
-    dataOf(session().api.products.$get({ query: { page: '1', size: '100' } })).then(
-      ({ list }) => (products.value = list),
-      (error: unknown) => (problem.value = describeError(error)),
-    );
-  }, []);
+  const query = { page: '1', size: '100' };
+  const { value: products, problem } = useRead(() => dataOf(session().api.products.$get({ query })));
   return (
     <div class="field">
       <label for={id}>{words.product}</label>
@@ -116,13 +111,13 @@ function ProductField() {
         {words.productHint}
       </p>
       <datalist id={`${id}-list`}>
-        {products.value.map(({ productKey, name }) => (
+        {products.value?.list.map(({ productKey, name }) => (
           <option key={productKey} value={productKey}>
             {name}
           </option>
         ))}
       </datalist>
-      <Problem text={problem.value} />
+      <Problem text={problem} />
     </div>
   );
 }

@@ -1,9 +1,8 @@
 // The account: who is signed in, the password, the sessions, and the keys of its machines.
 import { dataOf } from '@latchwork/client';
 import { useSignal } from '@preact/signals';
-import { useEffect } from 'preact/hooks';
-import { describeError } from '../errors.ts';
 import { Action, Field, Form, Problem } from '../parts/form.tsx';
+import { useRead } from '../parts/read.ts';
 import { Title } from '../parts/title.tsx';
 import { session, signOut } from '../state/session.ts';
 import { texts } from '../texts.ts';
@@ -31,14 +30,7 @@ export function Settings() {
 }
 
 function Account() {
-  const account = useSignal<{ username: string; email: string; emailVerified: boolean } | null>(null);
-  const problem = useSignal('');
-  useEffect(() => {
-    dataOf(session().api.users.me.$get()).then(
-      (found) => (account.value = found),
-      (error: unknown) => (problem.value = describeError(error)),
-    );
-  }, []);
+  const { value: account, problem } = useRead(() => dataOf(session().api.users.me.$get()));
   const isSent = useSignal(false);
   const { username = '', email = '', emailVerified = true } = account.value ?? {};
   return (
@@ -66,7 +58,7 @@ function Account() {
           />
         </div>
       )}
-      <Problem text={problem.value} />
+      <Problem text={problem} />
     </section>
   );
 }
