@@ -12,6 +12,13 @@ export function createSecret(
   return prefix + randomText(base62, length);
 }
 
+/** An API key, its parts in whatever order. Undefined for what nobody can have been given: it costs no database read. */
+export function findKeyPair(parts: readonly string[]): { keyId: string; secret: string } | undefined {
+  const keyId = parts.find((part) => /^ak_[A-Za-z0-9]{20}$/.test(part));
+  const secret = parts.find((part) => /^sk_[A-Za-z0-9]{40}$/.test(part));
+  return keyId === undefined || secret === undefined ? undefined : { keyId, secret };
+}
+
 /** An identifier of Crockford base32 in lower case: 8 characters are 40 bits (decision: devices). */
 export function createId(prefix: 'dev_' | 'prj_' | '', length: number): string {
   return prefix + randomText(crockford, length);
@@ -88,11 +95,7 @@ export async function digestOf(secret: string): Promise<string> {
   return [...digest].map((byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 
-/** Whether a secret has this digest, in time that does not depend on how much of it is right. */
-export async function hasDigest(secret: string, digestHex: string): Promise<boolean> {
-  return isEqualDigest(await digestOf(secret), digestHex);
-}
-
+/** In time that does not depend on how much of them is equal. */
 export function isEqualDigest(one: string, other: string): boolean {
   const encoder = new TextEncoder();
   const [left, right] = [encoder.encode(one), encoder.encode(other)];

@@ -3,6 +3,7 @@
 // that a caller may is decided by each service.
 import type { Context } from 'hono';
 import { createMiddleware } from 'hono/factory';
+import { findKeyPair } from '../crypto/secrets.ts';
 import { verifyAccessToken } from '../crypto/tokens.ts';
 import { hasScope, inPerson, scopesFor, type Action } from '../domain/access.ts';
 import { credentialRefused, refuse, RefusedError, unwrap, type Outcome } from '../domain/refusal.ts';
@@ -81,13 +82,9 @@ export async function readBearer(c: Asking, header = c.req.header('Authorization
 async function readKeyPair(c: Asking): Promise<Outcome<Caller>> {
   // `keyId` and `apiKey`; or the contract's own pair, either way round, because it calls the `sk_` value `apiKey`, too
   // (decision: accounts).
-  const pair = ['X-Key-Id', 'X-API-Key', 'X-API-Secret'].flatMap((name) => c.req.header(name)?.trim() || []);
-  const keyId = pair.find((part) => part.startsWith('ak_'));
-  const secret = pair.find((part) => part.startsWith('sk_'));
-  if (keyId === undefined || secret === undefined) {
-    const problem = pair.length < 2 ? 'missing' : 'malformed';
-    return refuse(credentialRefused('api_key', problem));
-  }
-  const key = await authenticateKey(c.var.context, keyId, secret);
+  const parts = ['X-Key-Id', 'X-API-Key', 'X-API-Secret'].flatMap((name) => c.req.header(name)?.trim() || []);
+  const pair = findKeyPair(parts);
+  if (pair === undefined) return refuse(credentialRefused('api_key', parts.length < 2 ? 'missing' : 'malformed'));
+  const key = await authenticateKey(c.var.context, pair.keyId, pair.secret);
   return key.ok ? { ok: true, value: { kind: 'api-key', ...key.value } } : key;
 }

@@ -1,7 +1,7 @@
 // API keys at the relay: whose a key is, and which keys that opened sockets here have ended. Every shard is told of a deletion;
 // a shard that was not told reads the keys once a minute. It must not close a socket.
 import { readConfig } from '../../config.ts';
-import { digestOf, isEqualDigest } from '../../crypto/secrets.ts';
+import { digestOf, findKeyPair, isEqualDigest } from '../../crypto/secrets.ts';
 import { findApiKey, findApiKeys, touchApiKey } from '../../db/accounts/api-keys.ts';
 import { openDatabase } from '../../db/client.ts';
 import { hasScope } from '../../domain/access.ts';
@@ -12,8 +12,6 @@ import type { RelayRequest } from '../../protocol/relay.ts';
 import { within } from '../calls/within.ts';
 import type { RelayUser } from './rules.ts';
 
-const keyIdPattern = /^ak_[A-Za-z0-9]{20}$/;
-const apiKeyPattern = /^sk_[A-Za-z0-9]{40}$/;
 /** At once, in a shard: each lookup reads the database for a client that is not authenticated. */
 const maxLookups = 100;
 const touchEveryMs = 60_000;
@@ -30,10 +28,9 @@ export class RelayKeys {
 
   /** The pair either way round, as over HTTP. @throws Error if D1 does not answer */
   async check(request: Extract<RelayRequest, { apiKey: string }>, address: string): Promise<Outcome<RelayUser>> {
-    const pair = Object.values(request).map((part) => part.trim());
-    const keyId = pair.find((part) => keyIdPattern.test(part));
-    const secret = pair.find((part) => apiKeyPattern.test(part));
-    if (keyId === undefined || secret === undefined) return refuse(credentialRefused('api_key', 'malformed'));
+    const pair = findKeyPair(Object.values(request).map((part) => part.trim()));
+    if (pair === undefined) return refuse(credentialRefused('api_key', 'malformed'));
+    const { keyId, secret } = pair;
     const secondsLeft = this.#blocked.secondsLeft(address);
     if (secondsLeft > 0 || this.#underWay.size >= maxLookups) {
       const limit = secondsLeft > 0 ? 'KEY_FAILURE_LIMIT' : 'api_key_lookups';
