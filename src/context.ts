@@ -13,15 +13,18 @@ export type ServiceContext = {
   replica: () => Database;
   /** Of the request, an IPv6 address by its /64; `unknown` without a request. */
   clientAddress: string;
+  /** Of the request: addresses that are handed out begin with its origin. */
+  requestUrl: string;
 };
 
-export function createContext(env: Env, config: Config, clientAddress = 'unknown'): ServiceContext {
+export function createContext(env: Env, config: Config, clientAddress = 'unknown', requestUrl = ''): ServiceContext {
   return {
     env,
     config,
     primary: () => openDatabase(env.DB, 'first-primary'),
     replica: () => openDatabase(env.DB, 'first-unconstrained'),
     clientAddress,
+    requestUrl,
   };
 }
 

@@ -11,7 +11,8 @@ const message = 'not configured: run `npm run dev` once on a laptop, `npm run de
 
 export const createServiceContext = createMiddleware<AppEnv>(async (c, next) => {
   try {
-    c.set('context', createContext(c.env, readConfig(c.env), networkOf(c.req.header('CF-Connecting-IP') ?? 'unknown')));
+    const address = networkOf(c.req.header('CF-Connecting-IP') ?? 'unknown');
+    c.set('context', createContext(c.env, readConfig(c.env), address, c.req.url));
   } catch (error) {
     if (!(error instanceof SettingsError)) throw error;
     log('error', 'settings', { requestId: c.var.requestId, error: error.message });

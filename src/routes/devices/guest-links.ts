@@ -24,9 +24,8 @@ export const deviceGuestLinkRoutes = createRouter()
       responses: responsesOf(schemas.newGuestLinkSchema, ...commandErrors, 'too_many_guest_links'),
     }),
     (c) => {
-      const base = new URL(c.req.url).origin;
       const { deviceId } = c.req.valid('param');
-      return answer(c, makeGuestLink(c.var.context, c.var.caller, deviceId, c.req.valid('json'), base));
+      return answer(c, makeGuestLink(c.var.context, c.var.caller, deviceId, c.req.valid('json')));
     },
   )
   .openapi(

@@ -33,10 +33,7 @@ export const deviceOwnershipRoutes = createRouter()
       request: { body: jsonBody(schemas.claimTokenBodySchema, { isRequired: false }) },
       responses: responsesOf(schemas.claimTokenSchema, ...callerErrors, 'too_many_claim_tokens', 'invalid_claim_code'),
     }),
-    (c) => {
-      const base = new URL(c.req.url).origin;
-      return answer(c, requestClaimToken(c.var.context, c.var.caller, c.req.valid('json'), base));
-    },
+    (c) => answer(c, requestClaimToken(c.var.context, c.var.caller, c.req.valid('json'))),
   )
   .openapi(
     route('get', '/transfers', {
@@ -135,8 +132,8 @@ export const deviceOwnershipRoutes = createRouter()
     }),
     (c) => {
       const { anyNetwork = false } = c.req.valid('json');
-      const opened = { anyNetwork, base: new URL(c.req.url).origin };
-      return answer(c, ownership.openPairingWindow(c.var.context, c.var.caller, c.req.valid('param').deviceId, opened));
+      const { deviceId } = c.req.valid('param');
+      return answer(c, ownership.openPairingWindow(c.var.context, c.var.caller, deviceId, anyNetwork));
     },
   )
   .openapi(

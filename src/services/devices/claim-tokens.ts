@@ -21,7 +21,6 @@ const blocked = new BlockedAddresses();
 export async function createClaimToken(
   context: ServiceContext,
   actor: Actor,
-  base: string,
   expiresInSeconds: number,
   bound: { boundTo?: string; hasShownCode?: boolean } = {},
 ) {
@@ -35,7 +34,7 @@ export async function createClaimToken(
   if (!(await insertClaimToken(context.primary(), { ...row, ...bound }, limits))) {
     throw limitReached('claimTokensPerUser', limits.claimTokensPerUser);
   }
-  return { token, apiUrl: `${base}/t/${token}`, expiresAt: toIso(expiresAt) };
+  return { token, apiUrl: `${new URL(context.requestUrl).origin}/t/${token}`, expiresAt: toIso(expiresAt) };
 }
 
 /** @throws RefusedError claim_code_refused for a wrong code and for an unknown serial number */
@@ -43,9 +42,8 @@ export async function requestClaimToken(
   context: ServiceContext,
   actor: Actor,
   { expiresIn = 900, deviceSN = '', claimCode = '', productKey = '' }: ClaimTokenBody,
-  base: string,
 ) {
-  if (deviceSN + claimCode + productKey === '') return createClaimToken(context, actor, base, expiresIn);
+  if (deviceSN + claimCode + productKey === '') return createClaimToken(context, actor, expiresIn);
   requireRightOfKey(actor, 'claimDevices', productKey);
   refuseBlocked(context);
   await holdToShield(context, shield, `code ${productKey} ${deviceSN}`);
@@ -57,7 +55,7 @@ export async function requestClaimToken(
     throw new RefusedError({ kind: 'claim_code_refused' });
   }
   const bound = { boundTo: `${device.productId} ${deviceSN}`, hasShownCode: true };
-  return createClaimToken(context, actor, base, expiresIn, bound);
+  return createClaimToken(context, actor, expiresIn, bound);
 }
 
 /** With its serial number: equal codes of two devices have different digests. */

@@ -30,7 +30,6 @@ export async function makeGuestLink(
   actor: Actor,
   deviceId: string,
   body: { command?: unknown; maxUses?: number | undefined; expiresAt: string },
-  base: string,
 ) {
   const { clientAddress: address } = context;
   requireDeviceId(deviceId);
@@ -44,7 +43,7 @@ export async function makeGuestLink(
     ask: (device) => device.decide({ kind: 'guest_link_made', actor, link, address }),
   });
   const token = await createGuestToken(context.config.messagingSecrets, { deviceId, linkId });
-  return { ...describeLink(made), url: `${base}/g/${token}` };
+  return { ...describeLink(made), url: `${new URL(context.requestUrl).origin}/g/${token}` };
 }
 
 export async function pageGuestLinks(context: ServiceContext, actor: Actor, deviceId: string, page: PageRequest) {

@@ -122,18 +122,13 @@ export async function readOwnership(context: ServiceContext, actor: Actor, devic
 }
 
 /** The window admits one network. With the claim token the device activates from any other, too. */
-export async function openPairingWindow(
-  context: ServiceContext,
-  actor: Actor,
-  deviceId: string,
-  { anyNetwork, base }: { anyNetwork: boolean; base: string },
-) {
+export async function openPairingWindow(context: ServiceContext, actor: Actor, deviceId: string, anyNetwork: boolean) {
   const { clientAddress: address } = context;
   const { device } = await requireDevice(context, actor, deviceId, 'pair');
   const { pairingWindowSeconds } = context.config.limits;
   const untilMs = Date.now() + pairingWindowSeconds * 1000;
   const boundTo = `${device.productId} ${device.deviceSN}`;
-  const { token, apiUrl } = await createClaimToken(context, actor, base, pairingWindowSeconds, { boundTo });
+  const { token, apiUrl } = await createClaimToken(context, actor, pairingWindowSeconds, { boundTo });
   const pairing = { untilMs, network: anyNetwork ? null : address };
   await decideAs(context, deviceId, 'pair', { kind: 'pairing_window_set', actor, pairing, address });
   return { deviceId, pairingUntil: toIso(untilMs), token, apiUrl };
