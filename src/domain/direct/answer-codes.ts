@@ -3,18 +3,6 @@
 import type { ProtocolLevel, Qos } from '../../protocol/mqtt-codec/client-packets.ts';
 import type { Refusal } from '../refusal.ts';
 
-export type ConnectRefusal =
-  | 'version'
-  | 'client_id'
-  | 'bad_credentials'
-  | 'not_authorized'
-  | 'auth_method'
-  | 'will_topic'
-  | 'will_qos'
-  | 'will_retain'
-  | 'will_payload'
-  | 'unavailable';
-
 /** CONNACK (MQTT 3.2.2.3, MQTT5 3.2.2.2): return code of MQTT 3.1.1, reason code of MQTT 5. */
 const connackCodes = {
   version: [0x01, 0x84],
@@ -27,7 +15,8 @@ const connackCodes = {
   will_retain: [0x05, 0x9a],
   will_payload: [0x05, 0x99],
   unavailable: [0x03, 0x88],
-} as const satisfies Record<ConnectRefusal, readonly [number, number]>;
+} as const satisfies Record<string, readonly [number, number]>;
+export type ConnectRefusal = keyof typeof connackCodes;
 
 export function connackCodeOf(level: ProtocolLevel, refusal: ConnectRefusal): number {
   return connackCodes[refusal][level === 5 ? 1 : 0];
