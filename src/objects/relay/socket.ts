@@ -1,6 +1,6 @@
 // One client socket of the relay: its attachment, which survives hibernation, and the codes it is answered with.
 import type { RevokeCause } from '../../protocol/relay.ts';
-import type { ErrorMessage } from '../../protocol/error-status.ts';
+import { statusByError, type ErrorMessage } from '../../protocol/error-status.ts';
 import { relayClientSchema, type RelayClient } from './rules.ts';
 
 /** Set by the Worker on the request that opens a socket: the client's address, encoded as a part of a URL. */
@@ -36,24 +36,7 @@ export function writeClient(socket: WebSocket, client: RelayClient): boolean {
   return true;
 }
 
-/** Contract 7. Frames have no HTTP status. */
+/** Contract 7, as over HTTP. Frames have no code of their own for too many requests. */
 export function relayCodeOf(message: ErrorMessage): number {
-  return codes[message] ?? 400;
+  return message === 'too_many_requests' ? 400 : statusByError[message];
 }
-
-const codes: { [Message in ErrorMessage]?: 401 | 403 | 404 | 500 | 503 } = {
-  unauthorized: 401,
-  invalid_password: 401,
-  invalid_client_id: 401,
-  forbidden: 403,
-  confirmation_required: 403,
-  device_disabled: 403,
-  product_disabled: 403,
-  activation_not_allowed: 403,
-  reactivation_not_allowed: 403,
-  not_found: 404,
-  device_not_found: 404,
-  internal_error: 500,
-  broker_unavailable: 500,
-  unavailable: 503,
-};
