@@ -1,19 +1,11 @@
 // A limit as it counts for one user, in the statement that it limits. The operator sets a user's own (docs/operations.md).
 import { sql, type SQL, type SQLWrapper } from 'drizzle-orm';
+import type { Limits } from '../../limits.ts';
 import { userLimits } from '../schema/accounts.ts';
 
-type UserLimitName =
-  | 'apiKeysPerUser'
-  | 'productsPerUser'
-  | 'devicesPerProduct'
-  | 'newSerialsPerProductHour'
-  | 'membersPerDevice'
-  | 'claimTokensPerUser'
-  | 'transferOffersPerUser';
+export type UserLimits<Name extends keyof Limits> = Pick<Limits, Name>;
 
-export type UserLimits<Name extends UserLimitName> = Readonly<Record<Name, number>>;
-
-export function limitOf<Name extends UserLimitName>(
+export function limitOf<Name extends keyof Limits>(
   userId: SQLWrapper | number,
   name: Name,
   limits: UserLimits<Name>,
