@@ -20,7 +20,7 @@ export type HostileAnswer = { status: number; contentType: string | null; reques
 
 type Wrapped = { code: number; message: string; data: unknown };
 
-export const nameOf = ({ method, path }: Pick<Operation, 'method' | 'path'>) => `${method} ${path}`;
+const nameOf = ({ method, path }: Pick<Operation, 'method' | 'path'>) => `${method} ${path}`;
 
 export class HostileRequests {
   readonly operations: Operation[];

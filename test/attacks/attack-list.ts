@@ -2,26 +2,20 @@
 import type { Attack } from './rig/attack.ts';
 import { bulkFloods } from './floods/bulk-floods.ts';
 import { directFloods } from './floods/direct-floods.ts';
-import { forgedCredentials } from './floods/forged-credentials.ts';
 import { gatewayHalfOpen } from './floods/gateway-half-open.ts';
 import { halfOpen } from './floods/half-open.ts';
 import { httpFloods } from './floods/http-floods.ts';
-import { lesserRights } from './floods/lesser-rights.ts';
-import { malformedFrames } from './floods/malformed-frames.ts';
 import { mqttFloods } from './floods/mqtt-floods.ts';
 import { relayFloods } from './floods/relay-floods.ts';
 import { signedInFloods } from './floods/signed-in-floods.ts';
 
 export const attacks: readonly Attack[] = [
-  ...forgedCredentials,
-  ...lesserRights,
   // Before the floods that use up what the attacker's account may activate in an hour.
   ...gatewayHalfOpen,
   ...httpFloods,
   ...bulkFloods,
   ...signedInFloods,
   ...relayFloods,
-  ...malformedFrames,
   ...mqttFloods,
   ...directFloods,
   ...halfOpen,

@@ -8,7 +8,7 @@ import { attacks } from './attack-list.ts';
 import { Battlefield } from './rig/battlefield.ts';
 import { send, times } from './rig/traffic.ts';
 
-const effort = { seconds: 0.25, inputs: 200, inputSeconds: 60, sockets: 60, clients: 8, seed: fuzzSeed };
+const effort = { seconds: 0.25, sockets: 60, clients: 8, seed: fuzzSeed };
 
 let field: Battlefield;
 

@@ -25,8 +25,6 @@ const usage = `Usage: npm run test:attacks -- [options]
 
 const limits = process.env['LIMITS'] ?? '';
 if (process.env['TMPDIR'] === undefined && existsSync(memoryDir)) process.env['TMPDIR'] = memoryDir;
-/** For an attack that counts its inputs: more than a round has time for. */
-const inputsOfRound = 1_000_000;
 
 function readOptions() {
   const options = {
@@ -47,8 +45,8 @@ function readOptions() {
     };
     const seconds = whole('seconds', 3);
     const effort: Effort = {
-      ...{ seconds, inputs: inputsOfRound, inputSeconds: seconds, clients: 16 },
-      ...{ sockets: whole('sockets', 500), seed: whole('seed', 1 + (Date.now() % 2 ** 31)) },
+      ...{ seconds, clients: 16, sockets: whole('sockets', 500) },
+      seed: whole('seed', 1 + (Date.now() % 2 ** 31)),
     };
     return {
       chosen: attacks.filter(({ name }) => names.includes(name)),

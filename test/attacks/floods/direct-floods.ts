@@ -1,5 +1,4 @@
-// Attacks on devices' own direct connections, by strangers: logins with wrong passwords, and packets that are none. Over the
-// address of the victim's device and over the one that names no device.
+// Attacks on devices' own direct connections, by strangers: logins with wrong passwords, and connections without a login.
 import { generate } from 'mqtt-packet';
 import { WebSocket } from 'ws';
 import { Random } from '../../../rig/inputs/random.ts';
@@ -7,10 +6,6 @@ import { Tally, type Attack, type Target } from '../rig/attack.ts';
 import { addressOf, endOf, inParallel, times } from '../rig/traffic.ts';
 
 const answerWithinMs = 10_000;
-/** The service waits for the rest of a packet that may be incomplete. */
-const waitForRestMs = 50;
-/** Beyond its pace the service holds back that it turns away. */
-const turnedAwayWithinMs = 1_500;
 /** The service closes them after 10 s. */
 const closedWithinMs = 45_000;
 const oneAddress = '192.0.2.99';
@@ -82,38 +77,6 @@ export const directFloods: Attack[] = [
         const answer = await ask(target, number, bytes, { patienceMs: closedWithinMs, address });
         tally.note(typeof answer === 'string' ? answer : `packet ${answer[0]}`);
         if (answer === 'silent') tally.problem(`a connection without CONNECT is open after ${closedWithinMs / 1000} s`);
-      });
-      return tally.result();
-    },
-  },
-  {
-    name: 'direct-malformed',
-    title: 'MQTT packets of a direct connection with bytes changed, cut and repeated, before any login',
-    holds: 'the connection ends, or waits for the rest until its deadline; nobody is let in',
-    run: async (target, { inputs, inputSeconds, clients, seed }) => {
-      const tally = new Tally();
-      const random = new Random(seed);
-      const below = (limit: number): number => random.between(0, limit - 1);
-      const name = `${target.victim.productKey}&${target.victim.deviceId}`;
-      const good = [
-        connectOf(name, 'tk_x'),
-        generate({ cmd: 'pingreq' }),
-        generate({ cmd: 'subscribe', messageId: 2, subscriptions: [{ topic: '#', qos: 1 }] }),
-      ];
-      const most = Math.ceil(inputs / 20);
-      const untilMs = endOf(inputSeconds);
-      await times(clients, most, async (number) => {
-        if (performance.now() > untilMs) return;
-        const packet = Buffer.from(good[below(good.length)] ?? []);
-        for (let change = 0; change <= below(4); change += 1) packet[below(packet.length)] = below(256);
-        const more = Buffer.alloc(number % 4 === 0 ? 70_000 : 0, 0xff);
-        const answer = await ask(target, number, Buffer.concat([packet, more]), {
-          patienceMs: number % 2 === 0 ? waitForRestMs : turnedAwayWithinMs,
-        });
-        const text = typeof answer === 'string' ? answer : `packet ${answer[0]} ${answer[3]}`;
-        tally.note(text);
-        if (text === 'packet 32 0') tally.problem(`let in by ${packet.toString('hex')}`);
-        if (text.startsWith('closed 1011')) tally.problem(`the service failed at ${packet.toString('hex')}`);
       });
       return tally.result();
     },

@@ -1,11 +1,16 @@
-// Clients that begin and do not end: headers that trickle, bodies that are torn, connections that only connect.
-import type { Socket } from 'node:net';
+// Clients that begin and do not end: headers that trickle and bodies that never end.
+import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Tally, type Attack } from '../rig/attack.ts';
-import { openTcp } from '../rig/raw-socket.ts';
-import { endOf, inParallel, nameOfError } from '../rig/traffic.ts';
+import { endOf, nameOfError } from '../rig/traffic.ts';
 
-const open = (url: string): Promise<Socket> => openTcp(new URL(url).port);
+function open(url: string): Promise<Socket> {
+  const socket = connect({ port: Number(new URL(url).port), host: '127.0.0.1' });
+  return new Promise((resolve, reject) => {
+    socket.once('connect', () => resolve(socket));
+    socket.on('error', reject);
+  });
+}
 
 const head = (more: string[]): string =>
   ['POST /api/v1/users/login HTTP/1.1', 'Host: latchwork', 'Content-Type: application/json', ...more].join('\r\n');
@@ -15,15 +20,6 @@ async function readAnswer(socket: Socket, withinMs: number): Promise<string> {
   socket.once('data', (chunk: Buffer) => resolve(chunk.toString('latin1')));
   socket.once('close', () => resolve(''));
   return Promise.race([promise, sleep(withinMs, '')]);
-}
-
-/** What comes back until the other side or nobody speaks any more. */
-async function readAll(socket: Socket, withinMs: number): Promise<string> {
-  let text = '';
-  socket.on('data', (chunk: Buffer) => (text += chunk.toString('latin1')));
-  const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()));
-  await Promise.race([closed, sleep(withinMs)]);
-  return text;
 }
 
 export const halfOpen: Attack[] = [
@@ -69,46 +65,6 @@ export const halfOpen: Attack[] = [
       });
       await Promise.all(all);
       if (tally.of(400) < tally.tried) tally.problem(`only ${tally.of(400)} of ${tally.tried} were answered 400`);
-      return tally.result();
-    },
-  },
-  {
-    name: 'torn-bodies',
-    title: 'bodies that are malformed in their chunks, and clients that leave in the middle of one',
-    holds: '400 or nothing, never a 5xx of the service',
-    run: async ({ url }, { seconds, clients }) => {
-      const tally = new Tally();
-      const chunked = head(['Transfer-Encoding: chunked', '', '']);
-      const torn = [
-        `${chunked}zz\r\n{}\r\n0\r\n\r\n`,
-        `${chunked}5\r\n{"use`,
-        `${chunked}2\r\n{}XX0\r\n\r\n`,
-        `${chunked}ffffffffffffffff\r\n{}`,
-        `${chunked}-1\r\n{}\r\n`,
-        `${head(['Content-Length: 100', '', ''])}{"username":"x"`,
-        `${head(['Content-Length: 5', 'Transfer-Encoding: chunked', '', ''])}0\r\n\r\n`,
-        `${head(['Content-Length: -5', '', ''])}{}`,
-        `${head(['Content-Length: 2, 3', '', ''])}{}`,
-      ];
-      await inParallel(clients, endOf(seconds), async (number) => {
-        try {
-          const socket = await open(url);
-          socket.on('error', () => undefined);
-          const text = torn[number % torn.length] ?? '';
-          // Half of them leave at once, the other half closes its side and waits for the answer.
-          if (number % 2 === 0) socket.write(text, () => socket.resetAndDestroy());
-          else socket.end(text);
-          const answer = await readAll(socket, 1_000);
-          const status = /^HTTP\/1\.1 (\d+)/.exec(answer)?.[1] ?? 'no answer';
-          // A length that is no number never comes to the service: workerd answers it, on Cloudflare itself.
-          const isOfService = /^x-request-id:/im.test(answer);
-          tally.note(isOfService || answer === '' ? status : `${status} of workerd`);
-          if (isOfService && status.startsWith('5')) tally.problem(`${status} to ${JSON.stringify(text.slice(-60))}`);
-          socket.destroy();
-        } catch (error) {
-          tally.note(nameOfError(error));
-        }
-      });
       return tally.result();
     },
   },

@@ -1,14 +1,8 @@
 // Attacks on the way through the broker: by strangers before their login, and by a device that is signed in.
 import { setTimeout as sleep } from 'node:timers/promises';
 import mqtt from 'mqtt';
-import { generate } from 'mqtt-packet';
-import { Random } from '../../../rig/inputs/random.ts';
 import { Tally, type Attack, type Target } from '../rig/attack.ts';
-import { openTcp } from '../rig/raw-socket.ts';
 import { endOf, nameOfError } from '../rig/traffic.ts';
-
-/** Loopback has 16 million addresses: each stranger comes from one of its own, or all from the same. */
-const strangerAddress = (number: number): string => `127.1.${(number >> 8) & 255}.${1 + (number & 127)}`;
 
 async function loginOf({ mqttUrl, own }: Target, index: number) {
   const device = own.devices[index];
@@ -47,47 +41,6 @@ async function publishFor(
 
 export const mqttFloods: Attack[] = [
   {
-    name: 'malformed-packets',
-    title: 'MQTT packets with bytes changed, cut and repeated, before any login',
-    holds: 'the connection ends; nothing else does',
-    run: async ({ mqttPort, victim }, { inputs, inputSeconds, seed }) => {
-      const tally = new Tally();
-      const untilMs = endOf(inputSeconds);
-      const random = new Random(seed);
-      const good = [
-        generate({ cmd: 'connect', protocolId: 'MQTT', protocolVersion: 4, clean: true, clientId: 'x', keepalive: 30 }),
-        generate({
-          cmd: 'publish',
-          topic: `/sys/${victim.productKey}/${victim.deviceId}/status`,
-          payload: '{"status":"offline"}',
-          qos: 1,
-          messageId: 1,
-          dup: false,
-          retain: false,
-        }),
-        generate({ cmd: 'subscribe', messageId: 2, subscriptions: [{ topic: '#', qos: 1 }] }),
-        generate({ cmd: 'pingreq' }),
-      ];
-      const pick = (below: number): number => random.between(0, below - 1);
-      for (let number = 0; number < Math.ceil(inputs / 50) && performance.now() < untilMs; number += 1) {
-        const packet = Buffer.from(good[pick(good.length)] ?? []);
-        for (let change = 0; change <= pick(4); change += 1) packet[pick(packet.length)] = pick(256);
-        const bytes = pick(3) === 0 ? packet.subarray(0, pick(packet.length) + 1) : packet;
-        try {
-          const socket = await openTcp(mqttPort, strangerAddress(number));
-          socket.on('error', () => undefined);
-          const ended = new Promise<'closed'>((resolve) => socket.once('close', () => resolve('closed')));
-          socket.write(Buffer.concat([bytes, good[1] ?? Buffer.alloc(0)]));
-          tally.note((await Promise.race([ended, sleep(20)])) ?? 'waiting');
-          socket.destroy();
-        } catch (error) {
-          tally.note(nameOfError(error));
-        }
-      }
-      return tally.result();
-    },
-  },
-  {
     name: 'wrong-passwords',
     title: "MQTT logins with the victim's name and wrong passwords",
     holds: 'refused; the device keeps its session (bystander)',
@@ -108,28 +61,6 @@ export const mqttFloods: Attack[] = [
         }
       };
       await Promise.all(Array.from({ length: 16 }, (_, number) => attempt(number)));
-      return tally.result();
-    },
-  },
-  {
-    name: 'huge-payloads',
-    title: 'a signed-in device publishes payloads of 17 KiB to 30 MB',
-    holds: 'refused or put aside truncated; reports behind them arrive (bystander)',
-    run: async (target, { seconds }) => {
-      const tally = new Tally();
-      const untilMs = endOf(seconds);
-      const sizes = [17 * 1024, 300 * 1024, 4 * 1024 * 1024, 30 * 1024 * 1024];
-      for (let number = 0; performance.now() < untilMs; number += 1) {
-        const { client, topics } = await loginOf(target, 3);
-        const payload = Buffer.alloc(sizes[number % sizes.length] ?? 0, 0x41);
-        const done = client.publishAsync(topics.propertyPost, payload, { qos: 1 }).then(
-          () => 'acknowledged',
-          (error: unknown) => nameOfError(error),
-        );
-        const closed = new Promise<string>((resolve) => client.once('close', () => resolve('closed')));
-        tally.note((await Promise.race([done, closed, sleep(5_000)])) ?? 'no answer for 5 s');
-        await client.endAsync(true);
-      }
       return tally.result();
     },
   },

@@ -1,11 +1,8 @@
-// Attacks on the relay: sockets that say nothing, too many frames, a reader that reads nothing, frames that are none.
-import fc from 'fast-check';
+// Attacks on the relay: sockets that say nothing, and too many frames. Giant frames and readers that read nothing are in
+// test/attacks/relay-floods.test.ts, frames that are none in test/fuzz/messages.test.ts.
 import { setTimeout as sleep } from 'node:timers/promises';
-import mqtt from 'mqtt';
 import { WebSocket } from 'ws';
-import { hostileText, hostileValue } from '../../../rig/inputs/hostile-json.ts';
 import { Tally, type Attack } from '../rig/attack.ts';
-import { openByHand, textFrame } from '../rig/raw-socket.ts';
 import { addressOf, endOf } from '../rig/traffic.ts';
 
 const relayUrl = (url: string): string => `${url.replace(/^http/, 'ws')}/mqtt`;
@@ -111,111 +108,4 @@ export const relayFloods: Attack[] = [
       return tally.result();
     },
   },
-  {
-    name: 'slow-reader',
-    title: 'a subscriber that reads nothing while its device sends 15 KB reports',
-    holds: 'closed; what waits for it is bounded',
-    run: async ({ url, mqttUrl, own }, { seconds }) => {
-      const tally = new Tally();
-      const device = own.devices[2];
-      if (device === undefined) throw new Error('the attacker has no device');
-      const reader = await openByHand(url, { 'CF-Connecting-IP': '192.0.2.88' });
-      const auth = JSON.stringify({ action: 'auth', token: own.token });
-      const subscribe = JSON.stringify({ action: 'subscribe', topic: device.topics.status.replace(/status$/, '#') });
-      reader.write(Buffer.concat([textFrame(auth), textFrame(subscribe)]));
-      await sleep(1_000);
-      reader.pause();
-      const { username, password, clientId } = device.mqtt;
-      const client = await mqtt.connectAsync(mqttUrl, { username, password, clientId, reconnectPeriod: 100 });
-      const payload = JSON.stringify({ params: { position: 'up' }, padding: 'x'.repeat(15_000) });
-      const untilMs = endOf(seconds);
-      while (performance.now() < untilMs) {
-        const some = Array.from({ length: 20 }, () =>
-          client.publishAsync(device.topics.propertyPost, payload, { qos: 1 }),
-        );
-        for (const { status } of await Promise.allSettled(some)) tally.note(status);
-      }
-      await client.endAsync(true);
-      reader.destroy();
-      return tally.result();
-    },
-  },
-  {
-    name: 'giant-frames',
-    title: 'sockets that send a frame of 30 MiB before they authenticate, from a few addresses, again and again',
-    holds: 'closed with 1009, the address is shut out; a small frame from elsewhere is answered',
-    isOnce: true,
-    run: async ({ url }, { clients }) => {
-      const tally = new Tally();
-      const frame = 'x'.repeat(30 * 2 ** 20);
-      for (let number = 0; number < clients; number += 1) {
-        const address = `192.0.2.${150 + (number >> 1)}`;
-        const { socket, refused } = await open(url, address);
-        if (refused !== undefined) tally.note(refused);
-        else {
-          socket.send(frame);
-          const code = await Promise.race([closedOf(socket), sleep(30_000, 'silent')]);
-          tally.note(`closed ${code}`);
-          if (code === 'silent') tally.problem('a giant frame closes nothing');
-          if (number % 2 === 1) tally.problem(`${address} came again after a giant frame`);
-        }
-        socket.terminate();
-      }
-      return tally.result();
-    },
-  },
-  {
-    name: 'hostile-frames',
-    title: 'relay frames that are nearly right, wrong and hostile, text and binary',
-    holds: 'each is answered or ends the socket; none answers internal_error',
-    run: async ({ url, own }, { inputs, inputSeconds, seed }) => {
-      const tally = new Tally();
-      const untilMs = endOf(inputSeconds);
-      const actions = ['auth', 'subscribe', 'unsubscribe', 'publish', 'ping', 'x', ''];
-      const frame = fc.oneof(
-        fc
-          .record({
-            action: fc.constantFrom(...actions),
-            topic: hostileText,
-            payload: hostileValue,
-            token: hostileText,
-          })
-          .map((value) => JSON.stringify(value)),
-        hostileText,
-        hostileValue.map((value) => JSON.stringify(value)),
-        fc.uint8Array({ maxLength: 60 }).map((bytes) => Buffer.from(bytes)),
-      );
-      const perSocket = 20;
-      const count = Math.ceil(inputs / 20);
-      for (let at = 0; at < count && performance.now() < untilMs; at += perSocket) {
-        const frames = fc.sample(frame, { numRuns: Math.min(perSocket, count - at), seed: (seed + at) | 0 });
-        const { socket, refused } = await open(url, addressOf(at));
-        if (refused !== undefined) {
-          tally.note(refused);
-          continue;
-        }
-        socket.on('message', (data) => {
-          const text = (data as Buffer).toString();
-          if (text.includes('internal_error')) tally.problem(`a frame answers ${text}`);
-          tally.note('answered');
-        });
-        if ((at / perSocket) % 2 === 0) socket.send(JSON.stringify({ action: 'auth', token: own.token }));
-        for (const frame of frames) socket.send(frame);
-        socket.send('{"action":"ping"}');
-        const code = await Promise.race([closedOf(socket), untilPong(socket), sleep(10_000).then(() => 'silent')]);
-        if (code === 'silent') tally.problem('a socket answers nothing for 10 s');
-        tally.note(typeof code === 'number' ? `closed ${code}` : code);
-        socket.terminate();
-      }
-      return tally.result();
-    },
-  },
 ];
-
-function untilPong(socket: WebSocket): Promise<'pong'> {
-  return new Promise((resolve) => {
-    socket.on('message', (data) => {
-      if ((data as Buffer).toString().includes('pong')) resolve('pong');
-    });
-  });
-}
