@@ -1,7 +1,7 @@
 // Contract section 8: the limits it names and those that were decided.
 import { describe, expect, it } from 'vitest';
 import { addProduct } from '../../rig/clients/accounts.ts';
-import { activate, ask, bearer, connect, newDevice, service, signUp } from '../../rig/clients/conformance-client.ts';
+import { activate, ask, bearer, connect, service, signUp } from '../../rig/clients/conformance-client.ts';
 import { dataOf } from '../../rig/clients/api.ts';
 
 const owner = await signUp();
@@ -86,15 +86,6 @@ describe('request bodies', () => {
     const stream = new Blob([bodyOf(64 * 1024 + 1)]).stream();
     const response = await fetch(`${service.url}/api/v1/users/login`, { method: 'POST', body: stream, duplex: 'half' });
     expect([response.status, await response.json()]).toMatchObject([400, { code: 400, data: null }]);
-  });
-});
-
-describe('legacy angles and pulses', () => {
-  it('have the ends the contract names', async () => {
-    const { deviceId } = await newDevice(owner);
-    const code = async (body: object) => (await ask('POST', `/devices/${deviceId}/control`, { headers, body })).code;
-    expect([await code({ angle: 0 }), await code({ angle: 180 })]).toEqual([200, 200]);
-    expect([await code({ angle: -1 }), await code({ angle: 181 })]).toEqual([400, 400]);
   });
 });
 

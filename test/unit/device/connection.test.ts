@@ -55,33 +55,6 @@ describe('a device is online', () => {
   ])('%s', (_, isOnline, rules, event) => {
     expect(isOnlineAfter(rules, [event, 10])).toBe(isOnline);
   });
-
-  it('after it took over its own old session, whatever order the reports have', () => {
-    const takenOver = disconnected(0, minute, 'takenover');
-    expect(isOnlineAfter(reporting, [connected(0), 0], [connected(minute), minute], [takenOver, minute])).toBe(true);
-    expect(isOnlineAfter(reporting, [connected(0), 0], [takenOver, minute], [connected(minute), 2 * minute])).toBe(
-      true,
-    );
-  });
-
-  it('although the will of the session it replaced arrives after it', () => {
-    const outcomes = run(
-      silent,
-      [authenticated, 0],
-      [authenticated, minute],
-      [announced('offline', minute + 300), minute + 400],
-    );
-    expect(outcomes.at(-1)).toMatchObject({ state: { isOnline: true }, announce: 'online' });
-  });
-
-  it('although an end of an earlier session arrives an hour late', () => {
-    const steps: [PresenceEvent, number][] = [
-      [connected(0), 0],
-      [connected(minute), minute],
-      [disconnected(0, 30 * second), 60 * minute],
-    ];
-    expect(isOnlineAfter(reporting, ...steps)).toBe(true);
-  });
 });
 
 describe('a doubt', () => {
@@ -139,16 +112,6 @@ describe('a device is offline', () => {
     expect(isOnlineAfter(silent, [authenticated, 0], [message(minute), minute], [due, minute + silenceMs])).toBe(false);
   });
 
-  it('by silence while its broker holds a session only after hours', () => {
-    const day = 24 * 60 * minute;
-    expect(isOnlineAfter(reporting, [connected(0), 0], [message(minute), minute], [due, day + minute - 1])).toBe(true);
-    const outcomes = run(reporting, [connected(0), 0], [message(minute), minute], [due, day + minute]);
-    expect(outcomes.at(-1)).toMatchObject({
-      state: { isOnline: false, lastOnlineAtMs: start + minute },
-      transition: { reason: 'silence', atMs: start + minute },
-    });
-  });
-
   it('when its broker has forgotten its session and it does not show in time that it is there', () => {
     const steps: [PresenceEvent, number][] = [
       [connected(0), 0],
@@ -174,19 +137,6 @@ describe('a device is offline', () => {
   it('by silence where its own word is all there is, even if the broker reports sessions', () => {
     const outcomes = run(reporting, [message(0), 0], [due, silenceMs]);
     expect(outcomes.at(-1)).toMatchObject({ transition: { isOnline: false, reason: 'silence' }, announce: 'offline' });
-  });
-
-  it('although the report of its session begins after the report of its end', () => {
-    expect(isOnlineAfter(reporting, [disconnected(0, minute), minute], [connected(0), 2 * minute])).toBe(false);
-    expect(isOnlineAfter(reporting, [disconnected(null, minute), minute], [connected(0), 2 * minute])).toBe(false);
-  });
-
-  it('although a message sent before the end arrives after it', () => {
-    const end: [PresenceEvent, number] = [disconnected(0, minute), minute + 50];
-    expect(isOnlineAfter(reporting, [connected(0), 0], end, [message(minute - 1), minute + 90])).toBe(false);
-    expect(isOnlineAfter(reporting, [connected(0), 0], end, [message(minute + second), minute + 2 * second])).toBe(
-      false,
-    );
   });
 
   it('when its credentials were revoked, until a session that begins later', () => {

@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest
 import { openDatabase } from '../../../src/db/client.ts';
 import { writeProjections } from '../../../src/db/devices/devices.ts';
 import { topicActions } from '../../../src/protocol/mqtt.ts';
-import { bringUp, TestBridge, type Said } from '../rig/clients/bridge.ts';
+import { bringUp, TestBridge } from '../rig/clients/bridge.ts';
 import { call, createUser, makeDevice, type TestUser } from '../rig/clients/client.ts';
 import { reportConnected as connect, reportDisconnected as disconnect, sessionOf } from '../rig/provision.ts';
 import { openSocket } from '../rig/clients/socket.ts';
@@ -65,18 +65,6 @@ describe('a change that the device did not announce', () => {
     expect(offline.status).toBe('offline');
     expect(await relay.next()).toEqual({ topic, payload: offline });
     relay.close();
-  });
-
-  it('is not believed when it comes back through the bridge', async () => {
-    const device = await activate(0);
-    await connect(device);
-    await said(device);
-    await disconnect(device);
-    const echo: Said = { action: status, payload: await said(device) };
-    await connect(device);
-    const [result] = await bringUp(device, echo);
-    expect(result).toMatchObject({ result: 'accepted' });
-    expect(await isOnline(device)).toBe(true);
   });
 
   it('is told once the broker is there again', async () => {

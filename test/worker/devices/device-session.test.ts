@@ -86,22 +86,6 @@ describe('an object that was never provisioned', () => {
 });
 
 describe('a session', () => {
-  it('knows its owner, its product and its password, and nobody else', async () => {
-    const device = await provisionDevice({ ownerId: 7, productKey: 'lamp' });
-    const session = sessionOf(device.deviceId);
-    const passwordDigest = await digestOf(device.password);
-    expect(await session.authenticate({ productKey: 'lamp', passwordDigest })).toMatchObject({ ok: true });
-    expect(await session.authenticate({ productKey: 'Lamp', passwordDigest })).toMatchObject(notFound);
-    const wrong = await digestOf(`${device.password}x`);
-    expect(await session.authenticate({ productKey: 'lamp', passwordDigest: wrong })).toMatchObject({
-      refusal: { kind: 'credential_refused', problem: 'wrong' },
-    });
-    expect(await session.status(inPerson(8))).toMatchObject({ refusal: { kind: 'not_owner' } });
-    expect(await session.command(inPerson(8), trigger)).toMatchObject({ refusal: { kind: 'not_owner' } });
-    const subscription = await requestSubscription(device, 'relay-0', '#', 8);
-    expect(subscription).toMatchObject({ refusal: { kind: 'not_owner' } });
-  });
-
   it('keeps credentials, properties, presence and listeners over sleep', async () => {
     const device = await provisionDevice();
     await reportConnected(device);

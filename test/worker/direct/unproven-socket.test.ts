@@ -11,7 +11,6 @@ import { topicOf } from '../../../src/domain/topics.ts';
 import { openUnproven } from '../../../src/services/sockets/unproven-socket.ts';
 import {
   connectPacket,
-  disconnectPacket,
   DirectClient,
   packet,
   pingreq,
@@ -47,20 +46,6 @@ async function connect(device: TestDevice, opening?: Opening, options?: ConnectO
 }
 
 describe('a socket whose CONNECT the Worker reads', () => {
-  it('is a session at the object of its device', async () => {
-    const device = await provisionDevice();
-    const client = await connect(device);
-    expect((await statusOf(device)).online).toBe(true);
-    client.send(publishPacket(topicOf(device, 'thing/event/property/post'), '{"position":"up"}', { packetId: 7 }));
-    const puback = await client.next();
-    expect([puback.type, ...puback.body]).toEqual([4, 0, 7]);
-    expect((await statusOf(device)).position).toBe('up');
-    client.send(pingreq);
-    expect((await client.next()).type).toBe(13);
-    client.send(disconnectPacket);
-    await vi.waitFor(async () => expect((await statusOf(device)).online).toBe(false));
-  });
-
   it('goes on after the object slept', async () => {
     const device = await provisionDevice();
     const client = await connect(device);

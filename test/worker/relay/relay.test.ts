@@ -80,9 +80,9 @@ describe("authenticating with a user's token", () => {
 });
 
 describe('frames', () => {
-  it('refuses unsubscribe before auth', async () => {
+  it.each(['unsubscribe', 'publish'])('refuses %s before auth', async (action) => {
     const socket = await openRelay();
-    expect(await socket.ask({ action: 'unsubscribe', topic: 'x' })).toMatchObject({ code: 401 });
+    expect(await socket.ask({ action, topic: '/sys/switch/x/status', payload: {} })).toMatchObject({ code: 401 });
   });
 
   it('answers a plain request with 400', async () => {
