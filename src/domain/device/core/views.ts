@@ -1,12 +1,8 @@
 // What users read of a device: all of it, or what the device did without who shares it. Queries on the state and on the
 // histories that storage has; they change nothing.
-import {
-  positionSchema,
-  propertyPostMethod,
-  topicActions,
-  type Position,
-  type TopicAction,
-} from '../../../protocol/mqtt.ts';
+import type { z } from 'zod';
+import type { devicePropertiesSchema, statusViewSchema } from '../../../protocol/http/devices.ts';
+import { positionSchema, propertyPostMethod, topicActions, type TopicAction } from '../../../protocol/mqtt.ts';
 import type * as words from '../../../protocol/vocabulary.ts';
 import { seesSharing, type Actor, type MemberRole } from '../../access.ts';
 import { describeStatus } from '../../device-status.ts';
@@ -19,21 +15,8 @@ import type { CountedFact } from './counts.ts';
 import type { GuestEntry, JournalEntry, Transition } from './history.ts';
 import type { DeviceState } from './state.ts';
 
-export type StatusView = {
-  deviceId: string;
-  deviceName: string;
-  online: boolean;
-  position: Position | null;
-  status: words.DeviceStatusText;
-  lastOnlineAt: string | null;
-};
-
-export type PropertiesView = {
-  /** Values are JSON; the type of a call between objects cannot say so. */
-  list: { name: string; value: unknown; time: string; savedAt?: string }[];
-  positionChanges: { position: Position; time: string }[];
-  lastRejected: ReturnType<typeof viewRejected> | null;
-};
+export type StatusView = z.infer<typeof statusViewSchema>;
+export type PropertiesView = z.infer<typeof devicePropertiesSchema>;
 
 export type PresentView = {
   productKey: string;
