@@ -5,11 +5,13 @@ import { directFloods } from './floods/direct-floods.ts';
 import { gatewayHalfOpen } from './floods/gateway-half-open.ts';
 import { halfOpen } from './floods/half-open.ts';
 import { httpFloods } from './floods/http-floods.ts';
+import { lesserRights } from './floods/lesser-rights.ts';
 import { mqttFloods } from './floods/mqtt-floods.ts';
 import { relayFloods } from './floods/relay-floods.ts';
 import { signedInFloods } from './floods/signed-in-floods.ts';
 
 export const attacks: readonly Attack[] = [
+  ...lesserRights,
   // Before the floods that use up what the attacker's account may activate in an hour.
   ...gatewayHalfOpen,
   ...httpFloods,

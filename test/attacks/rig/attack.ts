@@ -8,6 +8,9 @@ export type Target = {
   mqttUrl: string;
   mqttPort: number;
   gateway: { port: number; tlsPort: number; healthPort: number };
+  /** What sets the scene of an attack: where mails arrive, and the operator, who disables accounts. */
+  mailbox: string;
+  operatorSecret: string;
   /** The account that is attacked: its address and its ids are known, its secrets are not. */
   victim: { email: string; productKey: string; deviceSN: string; deviceId: string };
   /** An account of the attacker's own, with a product and devices. */

@@ -4,15 +4,17 @@ import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { activate, activateMany, addProduct, signUp } from '../../../rig/clients/accounts.ts';
-import { connectApi } from '../../../rig/clients/api.ts';
+import { connectApi, dataOf } from '../../../rig/clients/api.ts';
 import { makeCertificates } from '../../../rig/certificates.ts';
 import { GatewayProcess } from '../../../rig/services/processes.ts';
 import { findFreePort } from '../../../rig/ports.ts';
 import { WholeService } from '../../../rig/services/whole-service.ts';
+import { operatorSecret } from '../../../rig/worker/worker-rig.ts';
 import { placesOfAddress, type Attack, type Effort, type Result, type Target } from './attack.ts';
 import type { AttackData, ThreadResult } from './attack-thread.ts';
 import { Bystander, type Measured } from './bystander.ts';
 import { compareRounds, sumResults, type Outcome } from './judgement.ts';
+import { startMailbox } from './mailbox.ts';
 import { ProcessorWait } from './processor-wait.ts';
 
 /** An attack that does not end by itself has hung, and with it perhaps the service. */
@@ -20,6 +22,10 @@ const patienceMs = 10 * 60_000;
 const settleMs = 500;
 /** The bridge's own defaults, which the rig lifts for other tests. */
 const defaultRates = { DEVICE_MESSAGES_PER_SECOND: '50' };
+const mailPages = {
+  PASSWORD_RESET_URL: 'https://app.test/reset#{token}',
+  EMAIL_VERIFICATION_URL: 'https://app.test/verify#{token}',
+};
 
 type Plan = { rounds: number; quietSeconds: number };
 
@@ -38,12 +44,23 @@ export class Battlefield {
 
   /** @param limits in place of the defaults, to see what they are worth */
   static async prepare(seed: number, limits = ''): Promise<Battlefield> {
-    const service = await WholeService.start({ RATE_LIMITS: 'production', LIMITS: limits }, defaultRates);
+    const mailbox = await startMailbox();
+    const mails = {
+      MAIL_URL: mailbox,
+      MAIL_FROM: 'no-reply@app.test',
+      MAIL_SECRET: 'of the mail service',
+      ...mailPages,
+    };
+    const vars = { RATE_LIMITS: 'production', LIMITS: limits, ...mails };
+    const service = await WholeService.start(vars, defaultRates);
     const { rig } = service;
     const connect = (credentials?: Parameters<typeof connectApi>[1]) => connectApi(rig.url, credentials);
     const deviceSN = 'BYSTANDER-1';
     const device = await activate(rig.owner.api, rig.productKey, deviceSN);
     const attacker = await signUp(connect);
+    const mail = await (await fetch(`${mailbox}/${attacker.email}`)).text();
+    const [token = ''] = /ev_\w+/.exec(mail) ?? [];
+    await dataOf(attacker.api.users['email-verification'].$post({ json: { token } }));
     const productKey = await addProduct(attacker);
     const devices = await activateMany(
       attacker.api,
@@ -64,6 +81,7 @@ export class Battlefield {
       mqttUrl: rig.mqttUrl,
       mqttPort: rig.mqttPort,
       gateway: { port: gateway.port, tlsPort, healthPort: gateway.healthPort },
+      ...{ mailbox, operatorSecret },
       victim: { email: rig.owner.email, productKey: rig.productKey, deviceSN, deviceId: device.deviceId },
       own: { token: attacker.token, productKey, devices },
     });
