@@ -202,7 +202,7 @@ export const lesserRights: Attack[] = [
       for (const offer of [`/invitations/${invitationId}`, `${path}/transfer`])
         await ask(impostor, `POST ${offer}/accept`, undefined, '404 not_found');
       const own = await activate(impostor, await product(impostor));
-      await ask(impostor, `POST /devices/${own.deviceId}/transfer`, owner, '403 email_not_verified');
+      await ask(impostor, `POST /devices/${own.deviceId}/transfer`, { email: owner.email }, '403 email_not_verified');
       const proof = { token: `ev_${'a'.repeat(69)}` };
       await ask(impostor, 'POST /users/email-verification', proof, '400 invalid_request: token');
       const name = { username: 'somebody@example.test', email: 'impostor@example.test', password };
