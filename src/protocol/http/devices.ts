@@ -177,12 +177,10 @@ export const deviceEventPageSchema = pageSchema(
           ]),
         ])
         .openapi({ description: 'Why the device came or went, or what was done to it.', example: 'disconnected' }),
-      detail: z
-        .string()
-        .openapi({
-          description: "The broker's word for it, a `linkId`, the topic of a message, or empty.",
-          example: 'tcp_closed',
-        }),
+      detail: z.string().openapi({
+        description: "The broker's word for it, a `linkId`, the topic of a message, or empty.",
+        example: 'tcp_closed',
+      }),
       time: instantSchema.openapi({ description: 'Of what is counted the last one.' }),
       count: z.int().min(1).optional().openapi({
         description: 'How many attempts or messages within an hour, or how many transitions, the entry stands for.',
