@@ -180,13 +180,17 @@ describe('limits', () => {
     expect((await guarded.ask('/metrics')).text).toContain('gateway_connections_closed_total{by="displaced"} 1');
   });
 
-  test('a mute connection and one that the Worker leaves without an answer are closed in time', async () => {
+  test('a mute connection, a slow one and one that the Worker leaves without an answer are closed in time', async () => {
     const guarded = await startInside({ handshakeMs: 1_000 });
     const [mute, unanswered] = [await openClient(guarded), await openClient(guarded, true)];
-    await Promise.all([mute.untilClosed(), unanswered.untilClosed()]);
+    const slow = await openClient(guarded);
+    const drip = setInterval(() => slow.socket.write(Buffer.from([0xff])), 100);
+    slow.socket.write(connectBytes.subarray(0, 9));
+    await Promise.all([mute.untilClosed(), unanswered.untilClosed(), slow.untilClosed()]);
+    clearInterval(drip);
     const side = await worker.side(0);
     await worker.changes.until('the end', () => side.closeCode !== undefined);
-    expect(await guarded.readMetrics()).toContain('{by="handshake_timeout"} 2');
+    expect(await guarded.readMetrics()).toContain('{by="handshake_timeout"} 3');
   });
 
   test('a connection on which nothing moves is closed', async () => {

@@ -6,7 +6,6 @@ import {
   frameLimits,
   socketLimitReached,
   socketLimits,
-  surplusOfIdentity,
   surplusUnauthenticated,
 } from '../../../src/objects/relay/admission.ts';
 import type { RelayClient, RelayIdentity } from '../../../src/objects/relay/rules.ts';
@@ -54,15 +53,6 @@ describe('too many sockets', () => {
     const clients = new Clients().open('home', 'a', 'b', 'c', 'd').change('a', { who: user(1) });
     expect(surplusUnauthenticated(clients, limits)).toEqual(['b']);
     expect(surplusUnauthenticated(clients.change('b', { isEnded: true }), limits)).toEqual([]);
-  });
-
-  it('of a user push out the oldest one, whatever its address and credential', () => {
-    const clients = new Clients().open('home', 'a', 'b').open('elsewhere', 'c');
-    const key = { keyId: 'k', scopes: [], productKey: null };
-    for (const name of 'abc') clients.change(name, { who: { ...user(1), ...(name === 'a' && { key }) } });
-    expect(surplusOfIdentity(clients, user(1), limits)).toEqual(['a']);
-    expect(surplusOfIdentity(clients, user(2), limits)).toEqual([]);
-    expect(surplusOfIdentity(clients.change('b', { who: user(2) }), user(1), limits)).toEqual([]);
   });
 });
 

@@ -97,19 +97,6 @@ describe('pushes of a shard', () => {
     expect(shard.written.at(-1)).toBe('z:2');
   });
 
-  it('that come meanwhile are written socket by socket, each with all of its own in a row', async () => {
-    const shard = new Shard();
-    const first = shard.push('abcd', '1');
-    const second = shard.push('abcd', '2', 1);
-    const third = shard.push('cd', '3', 1);
-    expect(await shard.turn()).toEqual(['c:1', 'c:2', 'c:3', 'd:1']);
-    expect(first.isWritten).toBe(true);
-    expect(second.isWritten).toBe(false);
-    await shard.untilWritten();
-    expect(shard.written.slice(6)).toEqual(['d:2', 'd:3', 'a:2', 'b:2'].sort());
-    expect([second.isWritten, third.isWritten]).toEqual([true, true]);
-  });
-
   it('do not wait for a socket to which much goes', async () => {
     const shard = new Shard();
     shard.push('bza', '0');

@@ -52,12 +52,6 @@ describe('dialling in', () => {
     expect(await link().health()).toEqual({ bridgeConnected: true, brokerConnected: true, stall: null });
   });
 
-  it('lets every further bridge stand by', async () => {
-    await dialIn('one');
-    expect((await dialIn('two')).role).toBe('standby');
-    expect((await dialIn('three')).role).toBe('standby');
-  });
-
   it('keeps the role of a bridge that says hello twice', async () => {
     const { bridge } = await dialIn('one');
     expect(await bridge.ask(helloOf('one'))).toMatchObject({ type: 'role', role: 'active' });
@@ -225,13 +219,6 @@ describe('roles', () => {
     await spare.end();
     expect(await unopened.ask(linkPing), 'nobody is left, and no role came').toBe(linkPong);
     expect(await link().health()).toMatchObject({ bridgeConnected: false });
-  });
-
-  it('leaves an active bridge without a broker in its place where nobody stands by', async () => {
-    const { bridge } = await dialIn('one', false);
-    await makeBrokerless();
-    await runDurableObjectAlarm(link());
-    expect(await bridge.ask(linkPing)).toBe(linkPong);
   });
 
   it('remembers roles through an eviction', async () => {

@@ -10,7 +10,7 @@ import { createContext } from '../../../src/context.ts';
 import { disconnectClient } from '../../../src/services/broker/provisioner-emqx.ts';
 import { bringUp, TestBridge } from '../rig/clients/bridge.ts';
 import { call, createUser, type Answer, type TestUser } from '../rig/clients/client.ts';
-import { reportConnected as connect, reportDisconnected, sessionOf } from '../rig/provision.ts';
+import { reportConnected as connect, sessionOf } from '../rig/provision.ts';
 import { openSocket, type TestSocket } from '../rig/clients/socket.ts';
 import { wireErrorOf } from '../../../src/domain/refusal.ts';
 
@@ -146,18 +146,6 @@ describe('a disabled device', () => {
     expect(echo!.result).toBe('accepted');
     const [own] = await bringUp(device, { action: status, payload: { status: 'offline', time: 1 } });
     expect(own).toMatchObject({ result: 'rejected', reason: 'device_disabled' });
-  });
-
-  it('is never enabled by what its connection does', async () => {
-    const device = await activate();
-    await connect(device);
-    await change(device, { disabled: true });
-    await reportDisconnected(device, null, 'kicked');
-    await connect(device);
-    await bringUp(device, { action: status, payload: { status: 'online' } });
-    await evictDurableObject(sessionOf(device.deviceId));
-    expect(await read(device, '/status')).toMatchObject({ status: 'disabled', online: false });
-    expect(await read(device)).toMatchObject({ status: 'disabled' });
   });
 
   it('is offline for subscribers from then on, and online again when it is enabled in its session', async () => {

@@ -101,21 +101,6 @@ describe('a session', () => {
     expect(listeners).toMatchObject([{ shard: 'relay-3' }]);
   });
 
-  it('knows which relay shards follow its commands, and forgets it of none', async () => {
-    const device = await provisionDevice();
-    const session = sessionOf(device.deviceId);
-    const own = `/sys/${device.productKey}/${device.deviceId}`;
-    const heard = async (filter: string) => {
-      await requestSubscription(device, 'relay-3', filter);
-      const { subscriptions: listeners } = await session.ingest(device.productKey, 'spool', []);
-      return listeners.map(({ ignoresCommands }) => ignoresCommands);
-    };
-    expect(await heard(`${own}/thing/event/property/post`)).toEqual([true]);
-    expect(await heard(`${own}/status`)).toEqual([true]);
-    expect(await heard(`${own}/thing/service/#`)).toEqual([false]);
-    expect(await heard(`${own}/status`)).toEqual([false]);
-  });
-
   it('ignores what is retained', async () => {
     const device = await provisionDevice();
     expect(await say(device, status, { status: 'online' }, { isRetained: true })).toEqual({ result: 'ignored' });
