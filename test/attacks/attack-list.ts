@@ -6,6 +6,7 @@ import { gatewayHalfOpen } from './floods/gateway-half-open.ts';
 import { halfOpen } from './floods/half-open.ts';
 import { httpFloods } from './floods/http-floods.ts';
 import { lesserRights } from './floods/lesser-rights.ts';
+import { malformedFrames } from './floods/malformed-frames.ts';
 import { mqttFloods } from './floods/mqtt-floods.ts';
 import { relayFloods } from './floods/relay-floods.ts';
 import { signedInFloods } from './floods/signed-in-floods.ts';
@@ -18,6 +19,7 @@ export const attacks: readonly Attack[] = [
   ...bulkFloods,
   ...signedInFloods,
   ...relayFloods,
+  ...malformedFrames,
   ...mqttFloods,
   ...directFloods,
   ...halfOpen,
