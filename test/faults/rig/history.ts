@@ -40,6 +40,8 @@ export class History {
   readonly #messages = new Map<number, Message>();
   readonly #lastByDevice = new Map<string, number>();
   readonly #overtaken: number[] = [];
+  /** Seen in the state alone: the push of the same effect may still be on its way. */
+  readonly #seenInState = new Set<number>();
   #lastEffectAtMs = performance.now();
   #isWatched = true;
 
@@ -57,6 +59,7 @@ export class History {
   }
 
   noteEffect(number: number): void {
+    if (this.#seenInState.delete(number)) return;
     const message = this.#noteEffect(number);
     if (message.effects > 1) return;
     if ((this.#lastByDevice.get(message.device) ?? 0) > number) this.#overtaken.push(number);
@@ -65,7 +68,9 @@ export class History {
 
   /** The state shows its effect, which the relay did not: not when that was. */
   noteSeenInState(number: number): void {
-    if ((this.#messages.get(number)?.effects ?? 0) === 0) this.#noteEffect(number);
+    if ((this.#messages.get(number)?.effects ?? 0) > 0) return;
+    this.#noteEffect(number);
+    this.#seenInState.add(number);
   }
 
   #noteEffect(number: number): Message {
