@@ -2,7 +2,7 @@
 // under an Idempotency-Key.
 import { runInDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
-import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { beforeEach, describe, expect, it, vi } from 'vitest';
 import type { IdempotencyRecord } from '../../../src/domain/device/commands/commands.ts';
 import { topicActions } from '../../../src/protocol/mqtt.ts';
 import { DeviceStorage } from '../../../src/objects/device/storage.ts';
@@ -15,21 +15,19 @@ import {
   activateOnline,
   bridge,
   cancel,
-  closeBridge,
   connect,
   control,
   disconnect,
   down,
   listOf,
   nextCommand,
-  openBridge,
+  prepareOwnerAndBridge,
   owner,
   read,
   reply,
   report,
   ring,
   setClock,
-  signUpOwner,
   sleep,
   unheard,
   up,
@@ -39,9 +37,7 @@ import {
 
 const { propertySet, status } = topicActions;
 
-beforeAll(signUpOwner);
-beforeEach(openBridge);
-afterEach(closeBridge);
+prepareOwnerAndBridge();
 
 describe('?ttl', () => {
   it.each<[string, (device: Device) => Promise<unknown>]>([
@@ -153,14 +149,12 @@ describe('DELETE /devices/:deviceId/commands/:commandId', () => {
   });
 });
 
-describe('?wait', () => {
-  it('waits for nobody where nobody was subscribed', async () => {
-    const device = await activateOnline();
-    bridge.hasSubscribers = false;
-    const { data } = await control(device, up, '?wait=10');
-    expect(data).toMatchObject({ state: 'undelivered' });
-    expect(data.elapsedMs).toBeLessThan(5_000);
-  });
+it('?wait waits for nobody where nobody was subscribed', async () => {
+  const device = await activateOnline();
+  bridge.hasSubscribers = false;
+  const { data } = await control(device, up, '?wait=10');
+  expect(data).toMatchObject({ state: 'undelivered' });
+  expect(data.elapsedMs).toBeLessThan(5_000);
 });
 
 describe('Idempotency-Key', () => {

@@ -1,5 +1,5 @@
 // Commands over HTTP and in the device's object: what is answered, what reaches the device, how far each has come.
-import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { topicOf } from '../../../src/domain/topics.ts';
 import { uplinkPath } from '../../../src/protocol/bridge.ts';
 import { topicActions } from '../../../src/protocol/mqtt.ts';
@@ -14,7 +14,6 @@ import {
   activate,
   activateOnline,
   bridge,
-  closeBridge,
   connect,
   control,
   disconnect,
@@ -22,13 +21,13 @@ import {
   listOf,
   nextCommand,
   openBridge,
+  prepareOwnerAndBridge,
   owner,
   read,
   reply,
   replyOf,
   report,
   ring,
-  signUpOwner,
   sleep,
   unheard,
   up,
@@ -37,9 +36,7 @@ import {
 
 const { propertyPost, propertySet } = topicActions;
 
-beforeAll(signUpOwner);
-beforeEach(openBridge);
-afterEach(closeBridge);
+prepareOwnerAndBridge();
 
 describe('POST /devices/:deviceId/control', () => {
   it('sends exactly the members received, once, with an id of its own, and answers when the broker has it', async () => {

@@ -1,15 +1,13 @@
 // What ends a guest link, and what an address that nobody was given may do.
 import { env } from 'cloudflare:workers';
-import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { createKey } from '../rig/authorization-callers.ts';
 import { call, createUser } from '../rig/clients/client.ts';
 import {
   activateOnline,
-  closeBridge,
-  openBridge,
+  prepareOwnerAndBridge,
   owner,
   setClock,
-  signUpOwner,
   sleep,
   unheard,
   type Device,
@@ -17,9 +15,7 @@ import {
 import { sendWith } from '../rig/limited.ts';
 import { type Link, dayMs, make, listOf, revoke, eventsOf, makeOpen, visit, press } from '../rig/guest-links.ts';
 
-beforeAll(signUpOwner);
-beforeEach(openBridge);
-afterEach(closeBridge);
+prepareOwnerAndBridge();
 
 describe('a guest link ends', () => {
   let device: Device;
@@ -161,19 +157,17 @@ describe('an address that nobody was given', () => {
   });
 });
 
-describe('the log', () => {
-  it('names the route of a guest page and never its token', async () => {
-    const device = await activateOnline();
-    const { url } = await makeOpen(device);
-    const lines: string[] = [];
-    for (const method of ['log', 'info', 'warn', 'error'] as const) {
-      vi.spyOn(console, method).mockImplementation((...parts: unknown[]) => void lines.push(parts.join(' ')));
-    }
-    await visit(url);
-    await press(device, url);
-    await revoke(device, url.slice(-42, -26));
-    await visit(url);
-    expect(lines.filter((line) => line.includes('"route":"/g/:token"'))).toHaveLength(3);
-    expect(lines.filter((line) => line.includes(url.slice(-26)))).toEqual([]);
-  });
+it('the log names the route of a guest page and never its token', async () => {
+  const device = await activateOnline();
+  const { url } = await makeOpen(device);
+  const lines: string[] = [];
+  for (const method of ['log', 'info', 'warn', 'error'] as const) {
+    vi.spyOn(console, method).mockImplementation((...parts: unknown[]) => void lines.push(parts.join(' ')));
+  }
+  await visit(url);
+  await press(device, url);
+  await revoke(device, url.slice(-42, -26));
+  await visit(url);
+  expect(lines.filter((line) => line.includes('"route":"/g/:token"'))).toHaveLength(3);
+  expect(lines.filter((line) => line.includes(url.slice(-26)))).toEqual([]);
 });

@@ -1,7 +1,7 @@
 // Guest links: an address that sends one command for everybody who has it. How the owner makes it, its page, and how the
 // device counts each use.
 import { runInDurableObject } from 'cloudflare:test';
-import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { limitSpecs } from '../../../src/limits.ts';
 import { createKey } from '../rig/authorization-callers.ts';
 import { bringUp } from '../rig/clients/bridge.ts';
@@ -10,14 +10,12 @@ import {
   activate,
   activateOnline,
   bridge,
-  closeBridge,
   control,
   nextCommand,
-  openBridge,
+  prepareOwnerAndBridge,
   owner,
   reply,
   setClock,
-  signUpOwner,
   sleep,
   unheard,
 } from '../rig/commands.ts';
@@ -42,9 +40,7 @@ import {
   maxUsesOfLink,
 } from '../../../src/domain/device/commands/guest-links.ts';
 
-beforeAll(signUpOwner);
-beforeEach(openBridge);
-afterEach(closeBridge);
+prepareOwnerAndBridge();
 
 describe('making a guest link', () => {
   it('shows its address once', async () => {

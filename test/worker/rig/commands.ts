@@ -1,6 +1,6 @@
 // Devices of one owner that are sent commands, and a bridge that takes the commands. Asserts nothing.
 import { evictDurableObject, runDurableObjectAlarm } from 'cloudflare:test';
-import { vi } from 'vitest';
+import { afterEach, beforeAll, beforeEach, vi } from 'vitest';
 import { topicActions } from '../../../src/protocol/mqtt.ts';
 import { TestBridge, type Said } from './clients/bridge.ts';
 import { call, createUser, makeDevice, type Answer, type TestUser } from './clients/client.ts';
@@ -20,16 +20,17 @@ export type Message = { id: string; params: object };
 export let owner: TestUser;
 export let bridge: TestBridge;
 
-export async function signUpOwner(): Promise<void> {
-  owner = await createUser();
-}
 export async function openBridge(): Promise<void> {
   bridge = await TestBridge.dialIn();
 }
-/** After each test; takes back what `setClock` did. */
-export async function closeBridge(): Promise<void> {
-  vi.restoreAllMocks();
-  await bridge.close();
+/** An owner for all tests of a file, and a bridge for each, after which the clock is the real one again. */
+export function prepareOwnerAndBridge(): void {
+  beforeAll(async () => void (owner = await createUser()));
+  beforeEach(openBridge);
+  afterEach(async () => {
+    vi.restoreAllMocks();
+    await bridge.close();
+  });
 }
 
 export const activate = (controlMode = 'toggle'): Promise<Device> => makeDevice(owner, { controlMode });

@@ -2,16 +2,14 @@
 // what it does not know stays or is left out.
 import { runInDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
-import { afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { bringUp } from '../rig/clients/bridge.ts';
 import { call } from '../rig/clients/client.ts';
 import * as commands from '../rig/commands.ts';
 
 const { activateOnline, control, down, listOf, nextCommand, reply, report, sleep, up } = commands;
 
-beforeAll(commands.signUpOwner);
-beforeEach(commands.openBridge);
-afterEach(commands.closeBridge);
+commands.prepareOwnerAndBridge();
 
 /** Adds a member of a newer version to each object down to `depth`; objects below hold data. */
 function withMore(value: unknown, depth: number): unknown {
