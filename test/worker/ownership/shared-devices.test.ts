@@ -2,7 +2,7 @@
 // user blocks, and how many invitations and offers may be open.
 import { runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
-import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { topicOf } from '../../../src/domain/topics.ts';
 import { recordTopic } from '../../../src/protocol/relay.ts';
 import { RelayGateway } from '../../../src/objects/relay/relay-gateway.ts';
@@ -29,18 +29,16 @@ import {
   incomingOf,
   invite,
   listFor,
-  makeFriendAndDevice,
+  prepareUsersAndDevice,
   owner,
   productKey,
   remove,
   share,
-  signUpUsers,
   stranger,
   type Listed,
 } from '../rig/sharing.ts';
 
-beforeAll(signUpUsers);
-beforeEach(makeFriendAndDevice);
+prepareUsersAndDevice();
 
 describe('lists', () => {
   it('show own and shared devices with their roles, newest first, in pages and to the end', async () => {

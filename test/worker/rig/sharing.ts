@@ -1,4 +1,5 @@
 // Devices that their owner shares, and what members ask. Asserts nothing.
+import { beforeAll, beforeEach } from 'vitest';
 import { call, createUser, makeProduct, type TestUser } from './clients/client.ts';
 
 export type Device = { deviceId: string; productKey: string };
@@ -12,15 +13,15 @@ export let stranger: TestUser;
 export let productKey: string;
 export let device: Device;
 
-/** Before all tests of a file. */
-export async function signUpUsers(): Promise<void> {
-  [owner, stranger] = await Promise.all([createUser(), createUser()]);
-  productKey = await makeProduct(owner);
-}
-
-export async function makeFriendAndDevice(): Promise<void> {
-  friend = await createUser();
-  device = await activate();
+/** Users for all tests of a file, a friend and a device for each. */
+export function prepareUsersAndDevice(): void {
+  beforeAll(async () => {
+    [owner, stranger] = await Promise.all([createUser(), createUser()]);
+    productKey = await makeProduct(owner);
+  });
+  beforeEach(async () => {
+    [friend, device] = await Promise.all([createUser(), activate()]);
+  });
 }
 
 export async function activate(): Promise<Device> {
