@@ -6,6 +6,9 @@ import { readAnswer, requestOf, type Answer, type CallOptions } from './clients/
 
 type Bindings = Partial<Record<keyof Env, unknown>>;
 
+/** An isolate remembers by its environment: the same bindings are the same isolate. */
+const environments = new WeakMap<Bindings, Env>();
+
 /** As `call`, answered by a Worker whose setting `LIMITS` is `limits`. */
 export function callLimited<T = never>(
   limits: string,
@@ -37,7 +40,9 @@ export async function sendWith(
   options: CallOptions = {},
   execution = createExecutionContext(),
 ): Promise<Response> {
-  return createApp().fetch(requestOf(method, path, options), { ...env, ...bindings }, execution);
+  const changed = environments.get(bindings) ?? ({ ...env, ...bindings } as Env);
+  environments.set(bindings, changed);
+  return createApp().fetch(requestOf(method, path, options), changed, execution);
 }
 
 /** A limiter of `limit` uses a key. */

@@ -5,7 +5,7 @@ import { readAnswer, type Answer } from './clients/client.ts';
 import { sendWith } from './limited.ts';
 
 export class RecordedDatabase {
-  readonly statements = new Set<string>();
+  readonly statements: string[] = [];
   rowsRead = 0;
   rowsWritten = 0;
 
@@ -14,7 +14,7 @@ export class RecordedDatabase {
       const session = env.DB.withSession(consistency);
       return {
         prepare: (statement: string) => {
-          this.statements.add(statement);
+          this.statements.push(statement);
           return session.prepare(statement);
         },
         batch: async (prepared: D1PreparedStatement[]) => {
@@ -28,6 +28,11 @@ export class RecordedDatabase {
       };
     },
   } as unknown as D1Database;
+
+  /** How many statements held `part`. */
+  count(part: string): number {
+    return this.statements.filter((statement) => statement.includes(part)).length;
+  }
 
   /** A request below /api/v1 to a Worker with this database. */
   fetch(method: string, path: string, headers: Record<string, string>, body?: object): Promise<Response> {
