@@ -3,11 +3,12 @@
 import { env } from 'cloudflare:workers';
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
+import type { SliceDone } from '../../../src/protocol/operator.ts';
 import { fuzzSeed } from '../../../rig/inputs/fuzzing.ts';
+import { operate } from '../rig/accounts.ts';
 import { call, createUser, type Answer, type TestUser } from '../rig/clients/client.ts';
 import { reportConnected } from '../rig/provision.ts';
 
-const operator = { Authorization: 'Bearer operator-secret-of-the-worker-tests-only' };
 const rounds = 15;
 const atOnce = 12;
 
@@ -167,11 +168,7 @@ it('count what there is, whatever has come and gone', async () => {
     ['/accounts/delete', second],
   ] as const) {
     for (let cursor: number | null = 0; cursor !== null;) {
-      const body = { name: email, cursor };
-      const answer: Answer<{ cursor: number | null }> = await call('POST', `/operator${path}`, {
-        headers: operator,
-        body,
-      });
+      const answer: Answer<SliceDone> = await operate<SliceDone>(path, { name: email, cursor });
       expect(answer, path).toMatchObject({ status: 200 });
       cursor = answer.data.cursor;
       await expectCounted();

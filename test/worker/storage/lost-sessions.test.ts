@@ -4,31 +4,31 @@ import { evictDurableObject, runInDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { digestOf } from '../../../src/crypto/secrets.ts';
-import { call, createUser, makeProduct, type Answer, type TestUser } from '../rig/clients/client.ts';
 import { operate } from '../rig/accounts.ts';
+import { call, createUser, type TestUser } from '../rig/clients/client.ts';
+import {
+  activate as activateOf,
+  anna,
+  bert as friend,
+  createProduct,
+  maker,
+  openWindow,
+  refused,
+  signUpUsers,
+  tokenOf,
+  type Activation,
+} from '../rig/ownership.ts';
 import { sessionOf } from '../rig/provision.ts';
+import { share } from '../rig/sharing.ts';
 
-type Activation = { deviceId: string; deviceSecret: string; mqtt: { username: string; password: string } };
-
-const refused = { status: 403, message: 'reactivation_not_allowed' };
-let maker: TestUser;
-let anna: TestUser;
-let friend: TestUser;
 let productKey: string;
 beforeEach(async () => {
-  [maker, anna, friend] = await Promise.all([createUser(), createUser(), createUser()]);
-  productKey = await makeProduct(maker, { controlMode: 'toggle' });
+  await signUpUsers();
+  productKey = await createProduct();
 });
 
-async function tokenOf({ token }: TestUser): Promise<string> {
-  return (await call<{ token: string }>('POST', '/devices/claim-tokens', { token })).data.token;
-}
-
-function activate(claimToken?: string, more: object = {}): Promise<Answer<Activation>> {
-  const path = claimToken === undefined ? '/devices/activate' : `/t/${claimToken}/api/v1/devices/activate`;
-  return call('POST', path, { body: { productKey, deviceSN: 'SN-1', ...more } });
-}
-
+const activate = (claimToken?: string, more?: object) => activateOf(productKey, claimToken, more);
+const shareWith = (deviceId: string, user: TestUser) => share({ deviceId, productKey }, user, 'viewer', anna);
 const ask = (user: TestUser, method: string, path: string, body?: object) =>
   call<Record<string, unknown>>(method, path, { token: user.token, ...(body && { body }) });
 
@@ -36,14 +36,8 @@ const ask = (user: TestUser, method: string, path: string, body?: object) =>
 async function shared(): Promise<Activation> {
   const { data } = await activate(await tokenOf(anna));
   await ask(anna, 'PATCH', `/devices/${data.deviceId}`, { name: 'Hall' });
-  await share(data.deviceId, friend);
+  await shareWith(data.deviceId, friend);
   return data;
-}
-
-async function share(deviceId: string, user: TestUser): Promise<void> {
-  const invited = await ask(anna, 'POST', `/devices/${deviceId}/members`, { email: user.email, role: 'viewer' });
-  const accepted = await ask(user, 'POST', `/invitations/${invited.data['invitationId'] as string}/accept`);
-  expect(accepted).toMatchObject({ code: 200 });
 }
 
 /** The state after objects are restored to a time before the activation. */
@@ -91,14 +85,14 @@ describe('a device whose session was lost', () => {
     await lose(deviceId);
     expect(await activate(), 'a stranger comes first').toMatchObject(refused);
     expect(await activate(await tokenOf(maker))).toMatchObject(refused);
-    await ask(anna, 'POST', `/devices/${deviceId}/pairing-window`);
+    await openWindow(anna, deviceId);
     const { data } = await activate();
     expect(data.deviceId).toBe(deviceId);
     const passwordDigest = await digestOf(data.mqtt.password);
     expect(await sessionOf(deviceId).authenticate({ productKey, passwordDigest })).toMatchObject({ ok: true });
     expect(await ask(friend, 'GET', `/devices/${deviceId}/status`)).toMatchObject({ code: 200 });
     const other = await createUser();
-    await share(deviceId, other);
+    await shareWith(deviceId, other);
     expect((await membersOf(deviceId)).map(({ userId }) => userId)).toEqual([friend.userId, other.userId]);
     await vi.waitFor(async () => expect(await statusIn(anna, deviceId)).not.toBe('inactive'), { timeout: 15_000 });
   });
@@ -136,7 +130,7 @@ describe('a device whose session was lost', () => {
       const { deviceId, deviceSecret } = await shared();
       await lose(deviceId);
       expect(await activate(undefined, { deviceSecret })).toMatchObject(refused);
-      if (reactivation === 'secret') await ask(anna, 'POST', `/devices/${deviceId}/pairing-window`);
+      if (reactivation === 'secret') await openWindow(anna, deviceId);
       else await ask(anna, 'POST', `/devices/${deviceId}/release`);
       const again = await activate();
       expect(again).toMatchObject({ status: 200, data: { deviceId } });
@@ -185,7 +179,7 @@ describe('the reconciliation', () => {
       { timeout: 15_000 },
     );
     const other = await createUser();
-    await share(deviceId, other);
+    await shareWith(deviceId, other);
     expect(await membersOf(deviceId)).toHaveLength(2);
   });
 });

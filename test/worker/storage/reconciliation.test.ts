@@ -12,11 +12,9 @@ import { DeviceEffects } from '../../../src/objects/device/effects.ts';
 import { RelayPushes } from '../../../src/objects/device/relay-pushes.ts';
 import { DeviceStorage } from '../../../src/objects/device/storage.ts';
 import { DeviceFleets } from '../../../src/objects/device/fleets.ts';
-import { readConfig } from '../../../src/config.ts';
-import { createContext } from '../../../src/context.ts';
-import { reconcileSlice } from '../../../src/services/operations/reconciliation.ts';
 import type { reconciledSchema } from '../../../src/protocol/operator.ts';
-import { call, createUser, makeProduct, type Answer, type TestUser } from '../rig/clients/client.ts';
+import { operate } from '../rig/accounts.ts';
+import { call, createUser, makeProduct, type TestUser } from '../rig/clients/client.ts';
 import { sessionOf, reportConnected, reportDisconnected } from '../rig/provision.ts';
 import { insertRecords } from '../rig/records.ts';
 
@@ -24,7 +22,6 @@ type Reconciled = z.infer<typeof reconciledSchema>;
 type Device = { deviceId: string; deviceSN: string; status: string };
 
 const hourMs = 3_600_000;
-const secret = 'operator-secret-of-the-worker-tests-only';
 let owner: TestUser;
 let productKey: string;
 const passwords = new Map<string, string>();
@@ -48,9 +45,7 @@ function pass(ms: number): void {
   vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + ms });
 }
 
-function reconcile(cursor: unknown, bearer = secret): Promise<Answer<Reconciled>> {
-  return call('POST', '/operator/reconcile', { headers: { Authorization: `Bearer ${bearer}` }, body: { cursor } });
-}
+const reconcile = (cursor: unknown) => operate<Reconciled>('/reconcile', { cursor });
 
 async function reconcileAll(): Promise<Reconciled> {
   const { data } = await reconcile(0);
@@ -94,7 +89,9 @@ describe('a record without a session', () => {
     await expect.poll(statusInList, { timeout: 10_000 }).toBe('offline');
     await connect(deviceId);
     await expect.poll(statusInList, { timeout: 10_000 }).toBe('online');
-    expect(await reconcileAll()).toMatchObject({ checked: 1, inactive: 0 });
+    pass(hourMs);
+    expect(await reconcileAll()).toMatchObject({ checked: 1, inactive: 0, deleted: 0, failed: 0 });
+    expect(await statusInList()).toBe('online');
   });
 
   it('shows the presence of its new session, also where it activates before a reconciliation', async () => {
@@ -122,14 +119,6 @@ describe('a record without a session', () => {
 });
 
 describe('a record with a session', () => {
-  it('stays as it is', async () => {
-    await connect(await activate());
-    await expect.poll(statusInList, { timeout: 10_000 }).toBe('online');
-    pass(hourMs);
-    expect(await reconcileAll()).toMatchObject({ checked: 1, inactive: 0, deleted: 0, failed: 0 });
-    expect(await statusInList()).toBe('online');
-  });
-
   it.each([
     ['an older', 0],
     ['a newer', 900],
@@ -146,42 +135,8 @@ describe('a record with a session', () => {
   });
 });
 
-describe('a reconciliation', () => {
-  const contextOf = (changes: Partial<Env> = {}) => createContext({ ...env, ...changes }, readConfig(env));
-
-  it('goes on after the record where the slice before ended', async () => {
-    await insertRecords({ ownerId: owner.userId, productKey, count: 5 });
-    const slices: unknown[] = [];
-    for (let cursor: number | null = 0; cursor !== null;) {
-      const { checked, inactive, cursor: next } = await reconcileSlice(contextOf(), cursor, 2);
-      slices.push([checked, inactive]);
-      cursor = next;
-    }
-    expect(slices).toEqual([
-      [2, 2],
-      [2, 2],
-      [1, 1],
-    ]);
-    expect(await reconcileAll()).toMatchObject({ checked: 5, inactive: 0 });
-  });
-
-  it('counts a device that cannot be asked, and goes on', async () => {
-    await insertRecords({ ownerId: owner.userId, productKey, count: 3 });
-    const [broken] = await listDevices();
-    const sessions = {
-      getByName: (name: string) =>
-        name === broken!.deviceId
-          ? { compareRecord: () => Promise.reject(new Error('away')) }
-          : env.DEVICE_SESSION.getByName(name),
-    };
-    const context = contextOf({ DEVICE_SESSION: sessions as unknown as Env['DEVICE_SESSION'] });
-    expect(await reconcileSlice(context, 0, 10)).toMatchObject({ checked: 3, inactive: 2, failed: 1, cursor: null });
-  });
-
-  it('is for who has the operator secret', async () => {
-    expect((await reconcile(0, owner.token)).status).toBe(401);
-    expect(await reconcile('yes')).toMatchObject({ status: 400 });
-  });
+it('a reconciliation refuses a cursor that is none', async () => {
+  expect(await reconcile('yes')).toMatchObject({ status: 400 });
 });
 
 it('numbers that were given out before a restore are skipped by the statement of docs/operations.md', async () => {
