@@ -42,13 +42,6 @@ async function countPendingChanges(): Promise<number> {
   return row?.pending ?? 0;
 }
 
-test('a product made readonly refuses control of devices that were activated before', async () => {
-  const { setMode, isReadonly } = await makeProduct();
-  await setMode('readonly');
-  await untilDelivered();
-  expect(await isReadonly()).toBe(true);
-});
-
 test('a change whose request was cut off is delivered by the schedule', async () => {
   const { productKey, isReadonly } = await makeProduct();
   await env.DB.batch([
