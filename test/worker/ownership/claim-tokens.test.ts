@@ -298,15 +298,13 @@ describe('registering claim codes', () => {
   });
 });
 
-describe('a claim token that an API key made', () => {
-  it('claims no device of another product than the key’s', async () => {
-    const [own, other] = [await createProduct(), await withCode()];
-    const key = await createKey(anna, { productKey: own });
-    const { token } = (await ask({ key }, {})).data;
-    expect(await activate(other, token)).toMatchObject({ status: 400, message: 'invalid_claim_token' });
-    const byCode = { productKey: other, deviceSN: 'SN-1', claimCode };
-    expect(await ask({ key }, byCode)).toMatchObject({ status: 403, message: 'forbidden' });
-    const { deviceId } = (await activate(own, token)).data;
-    expect(await call('GET', `/claim-tokens/${token}`, { key })).toMatchObject({ data: { deviceId } });
-  });
+it('a claim token that an API key made claims no device of another product than the key’s', async () => {
+  const [own, other] = [await createProduct(), await withCode()];
+  const key = await createKey(anna, { productKey: own });
+  const { token } = (await ask({ key }, {})).data;
+  expect(await activate(other, token)).toMatchObject({ status: 400, message: 'invalid_claim_token' });
+  const byCode = { productKey: other, deviceSN: 'SN-1', claimCode };
+  expect(await ask({ key }, byCode)).toMatchObject({ status: 403, message: 'forbidden' });
+  const { deviceId } = (await activate(own, token)).data;
+  expect(await call('GET', `/claim-tokens/${token}`, { key })).toMatchObject({ data: { deviceId } });
 });

@@ -20,7 +20,6 @@ import {
   signUpUsers,
   tokenOf,
 } from '../rig/ownership.ts';
-import { sessionOf } from '../rig/provision.ts';
 import { invite, share } from '../rig/sharing.ts';
 
 beforeAll(signUpUsers);
@@ -104,31 +103,29 @@ describe('a serial number', () => {
   });
 });
 
-describe("the product's owner", () => {
-  it('sees a claimed device in figures, may disable and enable it', async () => {
-    const { deviceId, productKey, mqtt } = await claimed();
-    await call('PATCH', `/devices/${deviceId}`, { ...as(anna), body: { name: "Anna's hall" } });
-    await logIn(mqtt);
-    await vi.waitFor(
-      async () => {
-        const figures = await call('GET', `/products/${productKey}/figures`, as(maker));
-        expect(figures.data).toEqual({ devices: 1, online: 1, claimed: 1, activatedToday: 1 });
-      },
-      { timeout: 8_000 },
-    );
-    const disable = { ...as(maker), body: { disabled: true } };
-    const disabled = await call<{ projectId: string }>('PATCH', `/devices/${deviceId}`, disable);
-    expect(disabled).toMatchObject({
-      status: 200,
-      data: { status: 'disabled', name: 'Switch -1', lastOnlineAt: null },
-    });
-    const { data: own } = await call<{ projectId: string }>('GET', `/devices/${deviceId}`, as(anna));
-    expect(own.projectId, "the answer has not its owner's project").not.toBe(disabled.data.projectId);
-    expect(await logIn(mqtt)).toBe('device_disabled');
-    await call('PATCH', `/devices/${deviceId}`, { ...as(maker), body: { disabled: false } });
-    expect(await logIn(mqtt)).toBe('accepted');
-    expect(await call('GET', `/devices/${deviceId}`, as(anna))).toMatchObject({ data: { name: "Anna's hall" } });
+it("the product's owner sees a claimed device in figures, may disable and enable it", async () => {
+  const { deviceId, productKey, mqtt } = await claimed();
+  await call('PATCH', `/devices/${deviceId}`, { ...as(anna), body: { name: "Anna's hall" } });
+  await logIn(mqtt);
+  await vi.waitFor(
+    async () => {
+      const figures = await call('GET', `/products/${productKey}/figures`, as(maker));
+      expect(figures.data).toEqual({ devices: 1, online: 1, claimed: 1, activatedToday: 1 });
+    },
+    { timeout: 8_000 },
+  );
+  const disable = { ...as(maker), body: { disabled: true } };
+  const disabled = await call<{ projectId: string }>('PATCH', `/devices/${deviceId}`, disable);
+  expect(disabled).toMatchObject({
+    status: 200,
+    data: { status: 'disabled', name: 'Switch -1', lastOnlineAt: null },
   });
+  const { data: own } = await call<{ projectId: string }>('GET', `/devices/${deviceId}`, as(anna));
+  expect(own.projectId, "the answer has not its owner's project").not.toBe(disabled.data.projectId);
+  expect(await logIn(mqtt)).toBe('device_disabled');
+  await call('PATCH', `/devices/${deviceId}`, { ...as(maker), body: { disabled: false } });
+  expect(await logIn(mqtt)).toBe('accepted');
+  expect(await call('GET', `/devices/${deviceId}`, as(anna))).toMatchObject({ data: { name: "Anna's hall" } });
 });
 
 describe('a claimed device', () => {
@@ -157,14 +154,6 @@ describe('a claimed device', () => {
     ]) {
       expect(reasons).toContain(reason);
     }
-  });
-
-  it('is not changed by an activation that was refused', async () => {
-    const { deviceId, productKey } = await claimed();
-    const before = await call('GET', `/devices/${deviceId}`, as(anna));
-    expect(await activate(productKey, undefined, { firmwareVersion: '9.9.9', chipModel: 'x' })).toMatchObject(refused);
-    const after = await call('GET', `/devices/${deviceId}`, as(anna));
-    expect(after.data).toEqual(before.data);
   });
 
   it('lets no stranger of another network into its window, and shows that one was there', async () => {
@@ -256,18 +245,6 @@ describe('reactivation', () => {
   });
 });
 
-describe('activation', () => {
-  it('closed: takes no new serial, and lets known ones activate again', async () => {
-    const productKey = await createProduct();
-    await activate(productKey);
-    await call('PUT', `/products/${productKey}`, { ...as(maker), body: { activation: 'closed' } });
-    const other = await activate(productKey, undefined, { deviceSN: 'SN-2' });
-    expect(other).toMatchObject({ status: 403, message: 'activation_not_allowed', data: null });
-    expect(await activate(productKey, await tokenOf(anna), { deviceSN: 'SN-2' })).toMatchObject({ status: 403 });
-    expect(await activate(productKey)).toMatchObject({ status: 200 });
-  });
-});
-
 describe('activation races', () => {
   it('with a deletion never leave credentials without a record', async () => {
     const productKey = await createProduct();
@@ -284,18 +261,6 @@ describe('activation races', () => {
         record.status === 200 && again.data.deviceId === first.data.deviceId ? 'accepted' : 'device_not_found',
       );
     }
-  });
-
-  it('finish a deletion that was cut off, and give the serial a new device', async () => {
-    const productKey = await createProduct();
-    const first = await activate(productKey);
-    // The session has ended, the record is still there: what a deletion leaves that dies in between.
-    await sessionOf(first.data.deviceId).decide({ kind: 'deleted', actor: null });
-    const again = await activate(productKey);
-    expect(again.status).toBe(200);
-    expect(again.data.deviceId).not.toBe(first.data.deviceId);
-    expect(await logIn(again.data.mqtt)).toBe('accepted');
-    expect((await call('GET', `/devices/${first.data.deviceId}`, as(maker))).status).toBe(404);
   });
 
   it('with the deletion of the product never leave a device under a deleted product', async () => {

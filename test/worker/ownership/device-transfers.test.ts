@@ -28,24 +28,22 @@ import { share } from '../rig/sharing.ts';
 
 beforeAll(signUpUsers);
 
-describe('releasing', () => {
-  it('and a claim at the same moment leave one truth', async () => {
-    for (let round = 0; round < 6; round++) {
-      const { deviceId, productKey } = await claimed();
-      const token = await tokenOf(bert);
-      const [release, claim] = await Promise.all([
-        call('POST', `/devices/${deviceId}/release`, as(anna)),
-        activate(productKey, token),
-      ]);
-      expect(release.status).toBe(200);
-      const isBerts = claim.status === 200;
-      if (!isBerts) expect(claim).toMatchObject(refused);
-      expect((await read(bert, deviceId)).status).toBe(isBerts ? 200 : 403);
-      expect((await read(anna, deviceId)).status).toBe(403);
-      expect(await listed(isBerts ? bert : maker)).toContain(deviceId);
-      if (isBerts) expect(await logIn(claim.data.mqtt)).toBe('accepted');
-    }
-  });
+it('a release and a claim at the same moment leave one truth', async () => {
+  for (let round = 0; round < 6; round++) {
+    const { deviceId, productKey } = await claimed();
+    const token = await tokenOf(bert);
+    const [release, claim] = await Promise.all([
+      call('POST', `/devices/${deviceId}/release`, as(anna)),
+      activate(productKey, token),
+    ]);
+    expect(release.status).toBe(200);
+    const isBerts = claim.status === 200;
+    if (!isBerts) expect(claim).toMatchObject(refused);
+    expect((await read(bert, deviceId)).status).toBe(isBerts ? 200 : 403);
+    expect((await read(anna, deviceId)).status).toBe(403);
+    expect(await listed(isBerts ? bert : maker)).toContain(deviceId);
+    if (isBerts) expect(await logIn(claim.data.mqtt)).toBe('accepted');
+  }
 });
 
 it('a release is not used up by a stranger who activates first', async () => {
@@ -160,12 +158,8 @@ describe('a transfer', () => {
   it('refuses who was not asked, an own e-mail and what is no e-mail', async () => {
     const { deviceId } = await claimed();
     await offer(deviceId, bert.email);
-    expect((await accept(deviceId, maker)).status).toBe(404);
-    expect((await accept(deviceId, anna)).status).toBe(404);
-    expect((await accept('dev_00000000', bert)).status).toBe(404);
-    expect(await offer(deviceId, anna.email)).toMatchObject({ status: 400 });
-    expect(await offer(deviceId, 'bert')).toMatchObject({ status: 400 });
-    expect((await offer(deviceId, bert.email, bert)).status).toBe(403);
+    for (const user of [maker, anna]) expect((await accept(deviceId, user)).status).toBe(404);
+    for (const email of [anna.email, 'bert']) expect(await offer(deviceId, email)).toMatchObject({ status: 400 });
   });
 
   it('and a withdrawal, a release or a deletion at the same moment leave one truth', async () => {
