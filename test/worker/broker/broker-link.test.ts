@@ -271,18 +271,16 @@ describe('a bridge that does not fit those that are connected', () => {
   });
 });
 
-describe('an uplink that stands still', () => {
-  it('is part of health with its reason and age until it moves, also where a standby reports it', async () => {
-    await dialIn('one');
-    const { bridge: standby } = await dialIn('two');
-    const stall = { reason: 'worker_unavailable', sinceMs: Date.now() - 90_000 };
-    standby.send({ type: 'uplink', stall });
-    await vi.waitFor(async () => {
-      const health = await link().health();
-      expect(health.stall?.reason).toBe('worker_unavailable');
-      expect(health.stall?.seconds).toBeGreaterThanOrEqual(90);
-    });
-    standby.send({ type: 'uplink', stall: null });
-    await vi.waitFor(async () => expect((await link().health()).stall).toBeNull());
+it('an uplink that stands still is part of health with its reason and age until it moves, also where a standby reports it', async () => {
+  await dialIn('one');
+  const { bridge: standby } = await dialIn('two');
+  const stall = { reason: 'worker_unavailable', sinceMs: Date.now() - 90_000 };
+  standby.send({ type: 'uplink', stall });
+  await vi.waitFor(async () => {
+    const health = await link().health();
+    expect(health.stall?.reason).toBe('worker_unavailable');
+    expect(health.stall?.seconds).toBeGreaterThanOrEqual(90);
   });
+  standby.send({ type: 'uplink', stall: null });
+  await vi.waitFor(async () => expect((await link().health()).stall).toBeNull());
 });

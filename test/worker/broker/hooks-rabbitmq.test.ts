@@ -25,13 +25,10 @@ describe('the user path', () => {
   const encode = ({ name: own, password }: TestDevice) =>
     `username=${encodeURIComponent(own)}&password=${password}&vhost=%2F&client_id=${encodeURIComponent(own)}`;
 
-  it('allows a device, without any tag', async () => {
-    expect(await ask('user', encode(await provisionDevice()))).toEqual(allow);
-  });
-
-  it('reads a query where the broker is left at its default method', async () => {
-    const query = encode(await provisionDevice());
-    expect(await callHook(`${path('user')}?${query}`, '', {}, 'GET')).toEqual(allow);
+  it('allows a device without any tag, also by a query, the default method of the broker', async () => {
+    const login = encode(await provisionDevice());
+    expect(await ask('user', login)).toEqual(allow);
+    expect(await callHook(`${path('user')}?${login}`, '', {}, 'GET')).toEqual(allow);
   });
 
   it('refuses a login that is not MQTT, and rubbish', async () => {
@@ -43,12 +40,10 @@ describe('the user path', () => {
   });
 });
 
-describe('the vhost path', () => {
-  it('allows names of devices and the bridge, and no others', async () => {
-    expect(await ask('vhost', `username=${name}&vhost=%2F&ip=127.0.0.1&tags=&client_id=${name}`)).toEqual(allow);
-    expect(await ask('vhost', 'username=latchwork-bridge&vhost=%2F&ip=127.0.0.1&tags=')).toEqual(allow);
-    expect(await ask('vhost', 'username=guest&vhost=%2F&ip=127.0.0.1&tags=administrator')).toEqual(deny);
-  });
+it('the vhost path allows names of devices and the bridge, and no others', async () => {
+  expect(await ask('vhost', `username=${name}&vhost=%2F&ip=127.0.0.1&tags=&client_id=${name}`)).toEqual(allow);
+  expect(await ask('vhost', 'username=latchwork-bridge&vhost=%2F&ip=127.0.0.1&tags=')).toEqual(allow);
+  expect(await ask('vhost', 'username=guest&vhost=%2F&ip=127.0.0.1&tags=administrator')).toEqual(deny);
 });
 
 describe('the resource path', () => {
