@@ -2,7 +2,6 @@
 import { env } from 'cloudflare:workers';
 import { describe, expect, it, vi } from 'vitest';
 import type { SliceDone } from '../../../src/protocol/operator.ts';
-import { bridgeSecret } from '../rig/clients/link.ts';
 import { logIn, newEmail, openAccount, operate, operatorHeaders, password, register } from '../rig/accounts.ts';
 import { call, createUser, makeProduct, send, type Answer } from '../rig/clients/client.ts';
 import { activate } from '../rig/ownership.ts';
@@ -32,21 +31,6 @@ async function openOwner() {
 }
 
 describe('the operator', () => {
-  it('is refused without the operator secret, and with the one of the bridge', async () => {
-    for (const secret of [undefined, 'wrong-secret-of-more-than-32-characters', bridgeSecret]) {
-      const headers = secret === undefined ? {} : { Authorization: `Bearer ${secret}` };
-      for (const path of [
-        '/operator/sign-up',
-        '/operator/find',
-        '/operator/accounts/delete',
-        '/operator/push-credentials',
-      ]) {
-        expect((await call('POST', path, { headers, body: {} })).status).toBe(401);
-      }
-      expect((await send('GET', '/operator/metrics', { headers })).status).toBe(401);
-    }
-  });
-
   it('is nobody where no operator secret is configured', async () => {
     expect((await operate('/sign-up', { open: false }, { OPERATOR_SECRETS: '' })).status).toBe(401);
   });
