@@ -100,9 +100,7 @@ it('a relay shard that hangs holds up no answer', async () => {
   await requestSubscription(device, 'relay-0', topicOf(device, 'thing/event/property/post'));
   const push = vi.fn(() => new Promise(() => undefined));
   const items = [itemOf(device, 'up')];
-  expect(await take(override({ RELAY_GATEWAY: () => ({ push }) }), items, 100)).toMatchObject([
-    { result: 'accepted' },
-  ]);
+  expect(await take(override({ RELAY_GATEWAY: () => ({ push }) }), items, 100)).toMatchObject([{ result: 'accepted' }]);
   expect(push).toHaveBeenCalledOnce();
   expect(await positionsOf(device)).toEqual(['up']);
 });

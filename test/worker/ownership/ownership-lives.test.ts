@@ -220,9 +220,7 @@ it('story: buy second-hand, pair anew: it works for the new owner, and shuts out
   await own.next();
   await say(own, paired, 'next');
   await heard(berts, '"text":"next"');
-  expect(JSON.stringify([await of(bert, device, '/properties'), await eventsOf(bert, device)])).not.toContain(
-    'former',
-  );
+  expect(JSON.stringify([await of(bert, device, '/properties'), await eventsOf(bert, device)])).not.toContain('former');
   expect(await of(bert, device, '/members')).toMatchObject({ total: 0 });
   expect(await of(bert, device, '/guest-links')).toMatchObject({ total: 0 });
   expect(await of(bert, device, '/status')).toMatchObject({ online: true, deviceName: 'Switch -1' });
