@@ -2,7 +2,7 @@
 import type { Attack } from './rig/attack.ts';
 import { bulkFloods } from './floods/bulk-floods.ts';
 import { directFloods } from './floods/direct-floods.ts';
-import { gatewayHalfOpen } from './floods/gateway-half-open.ts';
+import { gatewayPlural } from './floods/gateway-plural.ts';
 import { halfOpen } from './floods/half-open.ts';
 import { httpFloods } from './floods/http-floods.ts';
 import { lesserRights } from './floods/lesser-rights.ts';
@@ -14,7 +14,7 @@ import { signedInFloods } from './floods/signed-in-floods.ts';
 export const attacks: readonly Attack[] = [
   ...lesserRights,
   // Before the floods that use up what the attacker's account may activate in an hour.
-  ...gatewayHalfOpen,
+  ...gatewayPlural,
   ...httpFloods,
   ...bulkFloods,
   ...signedInFloods,

@@ -180,13 +180,15 @@ describe('limits', () => {
     expect((await guarded.ask('/metrics')).text).toContain('gateway_connections_closed_total{by="displaced"} 1');
   });
 
-  test('a mute connection, a slow one and one that the Worker leaves without an answer are closed in time', async () => {
+  test('a mute connection, a slow or half closed one, and one that the Worker leaves without an answer are closed', async () => {
     const guarded = await startInside({ handshakeMs: 1_000 });
     const [mute, unanswered] = [await openClient(guarded), await openClient(guarded, true)];
     const slow = await openClient(guarded);
     const drip = setInterval(() => slow.socket.write(Buffer.from([0xff])), 100);
     slow.socket.write(connectBytes.subarray(0, 9));
-    await Promise.all([mute.untilClosed(), unanswered.untilClosed(), slow.untilClosed()]);
+    const halfClosed = await openClient(guarded);
+    halfClosed.socket.end(connectBytes.subarray(0, 9));
+    await Promise.all([mute, unanswered, slow, halfClosed].map((client) => client.untilClosed()));
     clearInterval(drip);
     const side = await worker.side(0);
     await worker.changes.until('the end', () => side.closeCode !== undefined);
@@ -310,10 +312,13 @@ describe('TLS', () => {
       { handshakeMs: 1_000 },
       { ...files, MQTT_TLS_PORT: String(tlsPort), MQTT_PORT: 'off' },
     );
-    const [mute, plain] = [await openClient({ port: tlsPort }), await openClient({ port: tlsPort })];
-    plain.socket.write(connectBytes);
-    await plain.untilClosed();
-    await mute.untilClosed();
+    const [mute, slow, plain] = await Promise.all([1, 2, 3].map(() => openClient({ port: tlsPort })));
+    plain!.socket.write(connectBytes);
+    // The head of a record, and then a hello that does not end.
+    slow!.socket.write(Buffer.from([0x16, 0x03, 0x01, 0x02, 0x00]));
+    const drip = setInterval(() => slow!.socket.write(Buffer.from([0x01])), 100);
+    await Promise.all([mute!, slow!, plain!].map((client) => client.untilClosed()));
+    clearInterval(drip);
     await eventually('no connection', async () => /^gateway_connections 0$/m.test(await guarded.readMetrics()));
     expect(worker.sides).toHaveLength(0);
   });

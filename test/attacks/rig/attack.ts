@@ -7,7 +7,7 @@ export type Target = {
   url: string;
   mqttUrl: string;
   mqttPort: number;
-  gateway: { port: number; tlsPort: number; healthPort: number };
+  gatewayPort: number;
   /** What sets the scene of an attack: where mails arrive, and the operator, who disables accounts. */
   mailbox: string;
   operatorSecret: string;

@@ -5,9 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { activate, activateMany, addProduct, signUp } from '../../../rig/clients/accounts.ts';
 import { connectApi, dataOf } from '../../../rig/clients/api.ts';
-import { makeCertificates } from '../../../rig/certificates.ts';
 import { GatewayProcess } from '../../../rig/services/processes.ts';
-import { findFreePort } from '../../../rig/ports.ts';
 import { WholeService } from '../../../rig/services/whole-service.ts';
 import { operatorSecret } from '../../../rig/worker/worker-rig.ts';
 import { placesOfAddress, type Attack, type Effort, type Result, type Target } from './attack.ts';
@@ -69,18 +67,14 @@ export class Battlefield {
     );
     const product = { productKey: rig.productKey, deviceSN, device };
     const bystander = await Bystander.start(rig.url, rig.mqttUrl, rig.owner, product, seed);
-    const tlsPort = await findFreePort();
-    const { serverCert, serverKey } = makeCertificates('mqtt.test');
-    const tls = { MQTT_TLS_PORT: String(tlsPort), TLS_CERT_FILE: serverCert, TLS_KEY_FILE: serverKey };
     const gateway = await GatewayProcess.start(rig.url, {
-      ...{ LOG_LEVEL: 'info', MAX_CONNECTIONS_PER_ADDRESS: String(placesOfAddress) },
-      ...tls,
+      MAX_CONNECTIONS_PER_ADDRESS: String(placesOfAddress),
     });
     return new Battlefield(service, gateway, bystander, {
       url: rig.url,
       mqttUrl: rig.mqttUrl,
       mqttPort: rig.mqttPort,
-      gateway: { port: gateway.port, tlsPort, healthPort: gateway.healthPort },
+      gatewayPort: gateway.port,
       ...{ mailbox, operatorSecret },
       victim: { email: rig.owner.email, productKey: rig.productKey, deviceSN, deviceId: device.deviceId },
       own: { token: attacker.token, productKey, devices },
