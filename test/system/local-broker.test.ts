@@ -153,7 +153,7 @@ describe('topics', () => {
     await vi.waitFor(() => expect(seen).toEqual([`${bystander.root}/status unmoved`]));
   });
 
-  test('only the status may be retained, and the Worker hears of what was refused', async () => {
+  test('only the status may be retained, and the Worker hears of each refused publish', async () => {
     const { name, root } = newDevice();
     const client = await online(name);
     await client.publishAsync(`${root}/thing/event/property/post`, 'not kept', { qos: 1, retain: true });
