@@ -1,0 +1,121 @@
+// When a schedule is due: next due times by the wall clock of a zone, or by the sun at a place. Reads no clock and keeps nothing.
+// Zones and wall clock are Temporal's, sunrise and sunset suncalc's; this file only walks from date to date.
+import { getTimes } from 'suncalc';
+import { Temporal } from 'temporal-polyfill';
+import { minuteMs } from '../../time.ts';
+
+export const weekdays = ['mon', 'tue', 'wed', 'thu', 'fri', 'sat', 'sun'] as const;
+export type Weekday = (typeof weekdays)[number];
+
+/** `time` is "HH:MM". */
+export type WallTime = { time: string };
+
+/** Sunrise and sunset are those before and after the noon of a date, even if the sunset comes after midnight. */
+export type SunTime = {
+  sun: 'sunrise' | 'sunset';
+  offsetMinutes: number;
+  place: { latitude: number; longitude: number };
+};
+
+export type Recurring = {
+  kind: 'recurring';
+  at: WallTime | SunTime;
+  days: readonly Weekday[];
+  /** An IANA name, see `isZone`. */
+  zone: string;
+  /** First and last date, and single dates without a run: "YYYY-MM-DD" in the zone. */
+  from: string | null;
+  until: string | null;
+  except: readonly string[];
+};
+
+export type Timing = { kind: 'once'; atMs: number } | Recurring;
+
+export type Due = {
+  dueAtMs: number;
+  /** A sentence if the wall clock or the sun is odd on this date. */
+  why: string | null;
+  /** The due time passes without a run. Its instant is that of the run, or solar noon (with the offset) if the sun does not rise or set. */
+  skip: 'no_sun_event' | 'excepted' | null;
+};
+
+type Moment = Omit<Due, 'skip'> & { isMissing?: true };
+
+/** A due time lies less than two days from its date's start: a gap of the clock or an offset moves it, see `nextDue`. */
+const daysBefore = 2;
+
+/** From there on, each weekday comes at least once after any `afterMs`, and once more if two dates have the same instant. */
+const daysToSearch = 2 * daysBefore + 14;
+
+/** The first due time after `afterMs`; null if none is left. Due times of later dates are never earlier. */
+export function nextDue(timing: Timing, afterMs: number): Due | null {
+  if (timing.kind === 'once') return timing.atMs > afterMs ? { dueAtMs: timing.atMs, why: null, skip: null } : null;
+  const { at, days, zone, from, until, except } = timing;
+  const offsetMs = 'sun' in at ? at.offsetMinutes * minuteMs : 0;
+  const start = dateAt(afterMs - offsetMs, zone).subtract({ days: daysBefore });
+  const first = from === null || start.toString() >= from ? start : Temporal.PlainDate.from(from);
+  for (let day = 0; day < daysToSearch; day++) {
+    const date = first.add({ days: day });
+    if (until !== null && date.toString() > until) return null;
+    const weekday = weekdays[date.dayOfWeek - 1];
+    if (weekday === undefined || !days.includes(weekday)) continue;
+    const { dueAtMs, why, isMissing } = 'sun' in at ? sunAt(date, zone, at) : clockAt(date, zone, at.time);
+    if (dueAtMs <= afterMs) continue;
+    if (except.includes(date.toString())) return { dueAtMs, why: null, skip: 'excepted' };
+    return { dueAtMs, why, skip: isMissing ? 'no_sun_event' : null };
+  }
+  return null;
+}
+
+/** The instant of a local "YYYY-MM-DDTHH:MM", seconds optional; undefined if there is no such date, time or zone. */
+export function instantOfLocal(local: string, zone: string): { atMs: number; why: string | null } | undefined {
+  if (!/^\d{4}-\d\d-\d\dT\d\d:\d\d(:[0-5]\d)?$/.test(local) || !isZone(zone)) return undefined;
+  try {
+    const [date = '', time = ''] = local.split('T');
+    const { dueAtMs, why } = clockAt(Temporal.PlainDate.from(date), zone, time);
+    return { atMs: dueAtMs, why };
+  } catch (error) {
+    if (error instanceof RangeError) return undefined;
+    throw error;
+  }
+}
+
+/** Whether this is the name of a zone, such as "Europe/Berlin"; an offset, such as "+01:00", is none. */
+export function isZone(zone: string): boolean {
+  if (!/^[A-Za-z][\w+/-]*$/.test(zone)) return false;
+  try {
+    return dateAt(0, zone).year > 0;
+  } catch (error) {
+    if (error instanceof RangeError) return false;
+    throw error;
+  }
+}
+
+function dateAt(timeMs: number, zone: string): Temporal.PlainDate {
+  return Temporal.Instant.fromEpochMilliseconds(timeMs).toZonedDateTimeISO(zone).toPlainDate();
+}
+
+/** In a gap the clock's time is moved on by the gap's length; of two equal times the first counts. */
+function clockAt(date: Temporal.PlainDate, zone: string, time: string): Moment {
+  const local = date.toPlainDateTime(time);
+  const run = local.toZonedDateTime(zone, { disambiguation: 'compatible' });
+  const dueAtMs = run.epochMilliseconds;
+  if (!run.toPlainDateTime().equals(local)) {
+    const runDate = run.toPlainDate().equals(date) ? '' : ` on ${run.toPlainDate().toString()}`;
+    const runTime = run.toPlainTime().toString().slice(0, time.length);
+    return { dueAtMs, why: `${time} does not exist on ${date.toString()} in ${zone}; runs at ${runTime}${runDate}` };
+  }
+  const isTwice = local.toZonedDateTime(zone, { disambiguation: 'later' }).epochMilliseconds !== dueAtMs;
+  return { dueAtMs, why: isTwice ? `${time} comes twice on ${date.toString()} in ${zone}; runs at the first` : null };
+}
+
+/** To the minute: a due time computed anew, by another release of suncalc perhaps, is the same due time. */
+function sunAt(date: Temporal.PlainDate, zone: string, { sun, offsetMinutes, place }: SunTime): Moment {
+  // Of the solar noons, suncalc takes the nearest: that of this date, even if the place and the zone are far apart.
+  const noonMs = clockAt(date, zone, '12:00').dueAtMs;
+  const times = getTimes(new Date(noonMs), place.latitude, place.longitude);
+  const event = times[sun];
+  const dueAtMs = Math.round((event ?? times.solarNoon).getTime() / minuteMs + offsetMinutes) * minuteMs;
+  if (event !== null) return { dueAtMs, why: null };
+  return { dueAtMs, why: `no ${sun} on this day at this place; skipped`, isMissing: true };
+}
