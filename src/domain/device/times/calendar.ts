@@ -1,8 +1,8 @@
 // When a schedule is due: next due times by the wall clock of a zone, or by the sun at a place. Reads no clock and keeps nothing.
 // Zones and wall clock are Temporal's, sunrise and sunset suncalc's; this file only walks from date to date.
-import { getTimes } from 'suncalc';
+import { getPosition, getTimes } from 'suncalc';
 import { Temporal } from 'temporal-polyfill';
-import { minuteMs } from '../../time.ts';
+import { dayMs, minuteMs } from '../../time.ts';
 
 export const weekdays = ['mon', 'tue', 'wed', 'thu', 'fri', 'sat', 'sun'] as const;
 export type Weekday = (typeof weekdays)[number];
@@ -41,20 +41,20 @@ export type Due = {
 
 type Moment = Omit<Due, 'skip'> & { isMissing?: true };
 
-/** A due time lies less than two days from its date's start: a gap of the clock or an offset moves it, see `nextDue`. */
-const daysBefore = 2;
+/** Without its offset, a due time lies on its date or on a neighbouring date: each weekday comes within so many dates. */
+const datesToSearch = 10;
 
-/** From there on, each weekday comes at least once after any `afterMs`, and once more if two dates have the same instant. */
-const daysToSearch = 2 * daysBefore + 14;
+/** The sun's center at sunrise and sunset as `getPosition` gives it: 0.833 degrees below the horizon, raised by refraction. */
+const horizonDegrees = -0.349;
 
 /** The first due time after `afterMs`; null if none is left. Due times of later dates are never earlier. */
 export function nextDue(timing: Timing, afterMs: number): Due | null {
   if (timing.kind === 'once') return timing.atMs > afterMs ? { dueAtMs: timing.atMs, why: null, skip: null } : null;
   const { at, days, zone, from, until, except } = timing;
   const offsetMs = 'sun' in at ? at.offsetMinutes * minuteMs : 0;
-  const start = dateAt(afterMs - offsetMs, zone).subtract({ days: daysBefore });
+  const start = dateAt(afterMs - offsetMs, zone).subtract({ days: 1 });
   const first = from === null || start.toString() >= from ? start : Temporal.PlainDate.from(from);
-  for (let day = 0; day < daysToSearch; day++) {
+  for (let day = 0; day < datesToSearch; day++) {
     const date = first.add({ days: day });
     if (until !== null && date.toString() > until) return null;
     const weekday = weekdays[date.dayOfWeek - 1];
@@ -111,11 +111,20 @@ function clockAt(date: Temporal.PlainDate, zone: string, time: string): Moment {
 
 /** To the minute: a due time computed anew, by another release of suncalc perhaps, is the same due time. */
 function sunAt(date: Temporal.PlainDate, zone: string, { sun, offsetMinutes, place }: SunTime): Moment {
+  const { latitude, longitude } = place;
   // Of the solar noons, suncalc takes the nearest: that of this date, even if the place and the zone are far apart.
-  const noonMs = clockAt(date, zone, '12:00').dueAtMs;
-  const times = getTimes(new Date(noonMs), place.latitude, place.longitude);
-  const event = times[sun];
-  const dueAtMs = Math.round((event ?? times.solarNoon).getTime() / minuteMs + offsetMinutes) * minuteMs;
-  if (event !== null) return { dueAtMs, why: null };
+  const noonMs = date.toZonedDateTime({ timeZone: zone, plainTime: '12:00' }).epochMilliseconds;
+  const { solarNoon, [sun]: event } = getTimes(new Date(noonMs), latitude, longitude);
+  const fromNoonMs = (event ?? solarNoon).getTime() - solarNoon.getTime();
+  const isOnDate = sun === 'sunrise' ? fromNoonMs < 0 : fromNoonMs > 0;
+  // If the sun only grazes the horizon, suncalc's event may be hours or days away from it.
+  const hasEvent =
+    event !== null &&
+    isOnDate &&
+    Math.abs(fromNoonMs) < dayMs / 2 &&
+    Math.abs(getPosition(event, latitude, longitude).altitude - horizonDegrees) < 0.1;
+  const timeMs = (hasEvent ? event : solarNoon).getTime();
+  const dueAtMs = Math.round(timeMs / minuteMs + offsetMinutes) * minuteMs;
+  if (hasEvent) return { dueAtMs, why: null };
   return { dueAtMs, why: `no ${sun} on this day at this place; skipped`, isMissing: true };
 }

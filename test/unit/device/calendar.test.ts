@@ -1,0 +1,344 @@
+// Due times of schedules against computations that share nothing with them: another implementation of Temporal for zones, and
+// NOAA's algorithm for the sun.
+import { Temporal } from '@js-temporal/polyfill';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import {
+  instantOfLocal,
+  isZone,
+  nextDue,
+  weekdays,
+  type Due,
+  type Recurring,
+  type SunTime,
+} from '../../../src/domain/device/times/calendar.ts';
+import { dayMs, minuteMs } from '../../../src/domain/time.ts';
+import { fuzzSeed } from '../../../rig/inputs/fuzzing.ts';
+
+const zones = Intl.supportedValuesOf('timeZone');
+const everyDay = { kind: 'recurring', days: weekdays, from: null, until: null, except: [] } as const;
+
+const inZone = (zone: string, time: string, more: Partial<Recurring> = {}): Recurring => ({
+  ...everyDay,
+  at: { time },
+  zone,
+  ...more,
+});
+
+/** The due times after `fromMs` up to `toMs`, each computed from the one before. Without `until` there is always a next. */
+function duesBetween(timing: Recurring, fromMs: number, toMs: number): Due[] {
+  const dues: Due[] = [];
+  for (let afterMs = fromMs; ;) {
+    const due = nextDue(timing, afterMs);
+    if (due === null && timing.until === null) throw new Error('a schedule without an end has ended');
+    if (due === null || due.dueAtMs > toMs) return dues;
+    if (due.dueAtMs <= afterMs) throw new Error('a due time is not after the one before');
+    dues.push(due);
+    afterMs = due.dueAtMs;
+  }
+}
+
+function tell(timing: Recurring, after: string, days: number) {
+  const fromMs = Date.parse(after);
+  const lines = duesBetween(timing, fromMs, fromMs + days * dayMs);
+  return lines.map(({ dueAtMs, why, skip }) => [new Date(dueAtMs).toISOString().slice(0, 16), why, skip]);
+}
+
+const sunAt = (
+  sun: SunTime['sun'],
+  latitude: number,
+  longitude: number,
+  zone: string,
+  more: Partial<Recurring> = {},
+) => ({
+  ...everyDay,
+  at: { sun, offsetMinutes: 0, place: { latitude, longitude } },
+  zone,
+  ...more,
+});
+
+/** The due time of a schedule for this date and time alone. */
+function dueAt(zone: string, local: Temporal.PlainDateTime): Due | null {
+  const [date, time] = local.toString().split('T');
+  return nextDue(inZone(zone, time!.slice(0, 5), { from: date!, until: date! }), 0);
+}
+
+function oracleDueAt(zone: string, local: Temporal.PlainDateTime): Due {
+  const [earlier, later] = (['earlier', 'later'] as const).map((disambiguation) =>
+    local.toZonedDateTime(zone, { disambiguation }),
+  );
+  const due = (run: Temporal.ZonedDateTime, why: string | null) => ({
+    dueAtMs: run.epochMilliseconds,
+    why,
+    skip: null,
+  });
+  if (earlier!.equals(later!)) return due(earlier!, null);
+  const [date, time] = local.toString().split('T');
+  if (earlier!.toPlainDateTime().equals(local)) {
+    return due(earlier!, `${time!.slice(0, 5)} comes twice on ${date} in ${zone}; runs at the first`);
+  }
+  const [runDate, runTime] = later!.toPlainDateTime().toString().split('T');
+  const on = runDate === date ? '' : ` on ${runDate}`;
+  return due(later!, `${time!.slice(0, 5)} does not exist on ${date} in ${zone}; runs at ${runTime!.slice(0, 5)}${on}`);
+}
+
+/** The zone without changes in which the sun is highest near noon. */
+function zoneOfPlace(longitude: number): string {
+  const hours = Math.round(longitude / 15);
+  return `Etc/GMT${hours > 0 ? '-' : '+'}${Math.abs(hours)}`;
+}
+
+/** Sunrise or sunset by the equations of NOAA's solar calculator (gml.noaa.gov/grad/solcalc), repeated until it settles. */
+function noaaEvent(sun: SunTime['sun'], dateMs: number, latitude: number, longitude: number) {
+  const { sin, cos, tan, asin, acos, abs, PI } = Math;
+  const rad = PI / 180;
+  const at = (minutes: number) => {
+    const t = ((dateMs + minutes * minuteMs) / dayMs + 2_440_587.5 - 2_451_545) / 36_525;
+    const meanLongitude = (280.46646 + t * (36_000.76983 + t * 0.0003032)) * rad;
+    const anomaly = (357.52911 + t * (35_999.05029 - 0.0001537 * t)) * rad;
+    const eccentricity = 0.016708634 - t * (0.000042037 + 0.0000001267 * t);
+    const center =
+      sin(anomaly) * (1.914602 - t * (0.004817 + 0.000014 * t)) +
+      sin(2 * anomaly) * (0.019993 - 0.000101 * t) +
+      sin(3 * anomaly) * 0.000289;
+    const node = (125.04 - 1934.136 * t) * rad;
+    const apparentLongitude = meanLongitude + (center - 0.00569 - 0.00478 * sin(node)) * rad;
+    const seconds = 21.448 - t * (46.815 + t * (0.00059 - t * 0.001813));
+    const obliquity = (23 + (26 + seconds / 60) / 60 + 0.00256 * cos(node)) * rad;
+    const declination = asin(sin(obliquity) * sin(apparentLongitude));
+    const y = tan(obliquity / 2) ** 2;
+    const equationOfTime =
+      y * sin(2 * meanLongitude) -
+      2 * eccentricity * sin(anomaly) +
+      4 * eccentricity * y * sin(anomaly) * cos(2 * meanLongitude) -
+      0.5 * y * y * sin(4 * meanLongitude) -
+      1.25 * eccentricity * eccentricity * sin(2 * anomaly);
+    const cosHour =
+      cos(90.833 * rad) / (cos(latitude * rad) * cos(declination)) - tan(latitude * rad) * tan(declination);
+    const hour = (acos(cosHour) / rad) * (sun === 'sunrise' ? 1 : -1);
+    const noon = 720 - 4 * longitude - (4 * equationOfTime) / rad;
+    const angle = ((minutes - noon) / 4) * rad;
+    const lat = latitude * rad;
+    const height = asin(sin(lat) * sin(declination) + cos(lat) * cos(declination) * cos(angle)) / rad;
+    return { cosHour, noon, minutes: noon - 4 * hour, height };
+  };
+  const { cosHour, noon } = at(720 - 4 * longitude);
+  let { minutes } = at(noon);
+  for (let round = 0; round < 5; round++) minutes = at(minutes).minutes;
+  // Near these days half a day's change of the declination decides whether there is an event.
+  const isEdge = abs(abs(cosHour) - 1) < 0.03;
+  const heightAt = (timeMs: number) => at((timeMs - dateMs) / minuteMs).height;
+  return { isEdge, atMs: abs(cosHour) > 1 ? null : dateMs + minutes * minuteMs, heightAt };
+}
+
+describe('a due time by the wall clock', () => {
+  it('runs an hour later if the clock jumps over it, and at the first of two equal times', () => {
+    expect(tell(inZone('Europe/Berlin', '02:30'), '2027-03-27T12:00Z', 2)).toEqual([
+      ['2027-03-28T01:30', '02:30 does not exist on 2027-03-28 in Europe/Berlin; runs at 03:30', null],
+      ['2027-03-29T00:30', null, null],
+    ]);
+    expect(tell(inZone('Europe/Berlin', '02:30'), '2027-10-30T12:00Z', 2)).toEqual([
+      ['2027-10-31T00:30', '02:30 comes twice on 2027-10-31 in Europe/Berlin; runs at the first', null],
+      ['2027-11-01T01:30', null, null],
+    ]);
+  });
+
+  it('names the date if the gap moves the run to the next', () => {
+    const why = '23:30 does not exist on 2027-03-27 in America/Nuuk; runs at 00:30 on 2027-03-28';
+    const [first] = tell(inZone('America/Nuuk', '23:30'), '2027-03-27T12:00Z', 1);
+    expect(first).toEqual(['2027-03-28T01:30', why, null]);
+  });
+
+  it('comes once for two dates that are the same instant, as when Samoa left out a day', () => {
+    const instants = tell(inZone('Pacific/Apia', '10:00'), '2011-12-28T21:00Z', 3).map(([at]) => at);
+    expect(instants).toEqual(['2011-12-29T20:00', '2011-12-30T20:00', '2011-12-31T20:00']);
+  });
+
+  it('is on its weekdays and between its dates, and has a skipped place for an exception', () => {
+    const timing = inZone('Asia/Tokyo', '08:00', {
+      days: ['mon', 'thu'],
+      from: '2026-12-03',
+      until: '2026-12-14',
+      except: ['2026-12-07', '2026-12-08'],
+    });
+    expect(tell(timing, '2020-01-01T00:00Z', 10_000)).toEqual([
+      ['2026-12-02T23:00', null, null],
+      ['2026-12-06T23:00', null, 'excepted'],
+      ['2026-12-09T23:00', null, null],
+      ['2026-12-13T23:00', null, null],
+    ]);
+    for (const never of [{ days: [] }, { from: '2027-01-02', until: '2027-01-01' }]) {
+      expect(nextDue({ ...timing, until: null, ...never }, 0)).toBeNull();
+    }
+  });
+
+  it('agrees with another Temporal at every change of every clock from 2026 to 2037', () => {
+    const end = Temporal.Instant.from('2038-01-01T00:00Z');
+    let gaps = 0;
+    let overlaps = 0;
+    for (const zone of zones) {
+      let change = Temporal.Instant.from('2026-01-01T00:00Z').toZonedDateTimeISO(zone).getTimeZoneTransition('next');
+      for (; change !== null && change.epochMilliseconds < end.epochMilliseconds;) {
+        const last = change.subtract({ nanoseconds: 1 });
+        const movedMinutes = (change.offsetNanoseconds - last.offsetNanoseconds) / 6e10;
+        if (movedMinutes > 0) gaps++;
+        else overlaps++;
+        const first = last
+          .toPlainDateTime()
+          .round('minute')
+          .subtract({ minutes: Math.max(0, -movedMinutes) });
+        const length = Math.abs(movedMinutes);
+        for (const minutes of [-1, 0, length - 1, length]) {
+          const local = first.add({ minutes });
+          expect(dueAt(zone, local)).toEqual(oracleDueAt(zone, local));
+        }
+        change = change.getTimeZoneTransition('next');
+      }
+    }
+    expect(Math.min(gaps, overlaps)).toBeGreaterThan(1_000);
+  });
+});
+
+it('a local date and time is an instant only if date, time and zone exist', () => {
+  expect(instantOfLocal('2026-12-01T18:30', 'Europe/Berlin')).toEqual({
+    atMs: Date.parse('2026-12-01T17:30Z'),
+    why: null,
+  });
+  expect(instantOfLocal('2027-03-28T02:30:15', 'Europe/Berlin')?.why).toMatch(/; runs at 03:30:15$/);
+  const wrong = ['2027-02-29T10:00', '2027-02-28T24:00', '2027-02-28', '2027-02-28T10:00Z', '2027-02-28T10:00+01:00'];
+  for (const local of wrong) expect([local, instantOfLocal(local, 'Europe/Berlin')]).toEqual([local, undefined]);
+  const noZones = [
+    '',
+    'Z',
+    '+01:00',
+    'T12',
+    'PST',
+    'Mars/Olympus',
+    '2026-12-01T00:00[Europe/Berlin]',
+    'x'.repeat(9_999),
+  ];
+  for (const zone of noZones) expect([zone, isZone(zone)]).toEqual([zone, false]);
+  for (const zone of [...zones, 'Asia/Kolkata', 'US/Pacific', 'EST', 'Etc/GMT+5'])
+    expect([zone, isZone(zone)]).toEqual([zone, true]);
+  expect(instantOfLocal('2026-12-01T18:30', 'Mars/Olympus')).toBeUndefined();
+});
+
+describe('a due time by the sun', () => {
+  it('is skipped at solar noon on a day without sunrise, with a sentence', () => {
+    const tromso = sunAt('sunrise', 69.6, 18.9, 'Europe/Oslo', { except: ['2026-11-27'] });
+    expect(tell(tromso, '2026-11-25T12:00Z', 4)).toEqual([
+      ['2026-11-26T09:53', null, null],
+      ['2026-11-27T10:12', null, 'excepted'],
+      ['2026-11-28T10:32', 'no sunrise on this day at this place; skipped', 'no_sun_event'],
+      ['2026-11-29T10:33', 'no sunrise on this day at this place; skipped', 'no_sun_event'],
+    ]);
+  });
+
+  it('agrees with the algorithm of NOAA at 60 places from 80° S to 80° N on every day of a year', () => {
+    const fromMs = Date.parse('2027-01-01T00:00Z');
+    let edges = 0;
+    let without = 0;
+    let mostMinutes = 0;
+    let mostDegrees = 0;
+    const wrong: object[] = [];
+    for (let place = 0; place < 60; place++) {
+      const latitude = Math.round(-800 + (1_600 * place) / 59) / 10;
+      const longitude = (((place * 1_375) % 3_600) - 1_800) / 10;
+      for (const sun of ['sunrise', 'sunset'] as const) {
+        const year = { from: '2027-01-01', until: '2027-12-31' };
+        const dues = duesBetween(sunAt(sun, latitude, longitude, zoneOfPlace(longitude), year), 0, Infinity);
+        expect(dues).toHaveLength(365);
+        for (const [day, { dueAtMs, skip }] of dues.entries()) {
+          const { isEdge, atMs, heightAt } = noaaEvent(sun, fromMs + day * dayMs, latitude, longitude);
+          if (isEdge) {
+            edges++;
+            // If the sun grazes the horizon, its height tells more than the time.
+            if (skip === null) mostDegrees = Math.max(mostDegrees, Math.abs(heightAt(dueAtMs) + 0.833));
+          } else if ((atMs === null) !== (skip === 'no_sun_event')) wrong.push({ latitude, day, skip });
+          if (isEdge || atMs === null) without++;
+          else mostMinutes = Math.max(mostMinutes, Math.abs(dueAtMs - atMs) / minuteMs);
+        }
+      }
+    }
+    expect(wrong).toEqual([]);
+    // Half a minute is the rounding of due times.
+    expect(mostMinutes).toBeLessThan(0.6);
+    expect(mostDegrees).toBeLessThan(0.2);
+    expect(edges).toBeLessThan(0.01 * 60 * 2 * 365);
+    expect(without).toBeGreaterThan(3_000);
+  });
+});
+
+describe('the due times of a schedule', () => {
+  const dayAfter = (first: string, days: number) => Temporal.PlainDate.from(first).add({ days }).toString();
+  const tenths = (most: number) => fc.integer({ min: -10 * most, max: 10 * most }).map((value) => value / 10);
+  const wallTimes = fc.tuple(fc.integer({ min: 0, max: 23 }), fc.integer({ min: 0, max: 59 })).map((parts) => ({
+    time: parts.map((part) => String(part).padStart(2, '0')).join(':'),
+  }));
+  const sunTimes = fc.record<SunTime>({
+    sun: fc.constantFrom('sunrise', 'sunset'),
+    offsetMinutes: fc.integer({ min: -720, max: 720 }),
+    place: fc.record({ latitude: tenths(90), longitude: tenths(180) }),
+  });
+  const draft = {
+    zone: fc.constantFrom(...zones),
+    days: fc.uniqueArray(fc.constantFrom(...weekdays), { minLength: 1 }),
+    from: fc.integer({ min: 0, max: 12 * 365 }).map((day) => dayAfter('2026-01-01', day)),
+    length: fc.integer({ min: -1, max: 60 }),
+    except: fc.array(fc.integer({ min: 0, max: 60 }), { maxLength: 5 }),
+  };
+  const schedule = (at: fc.Arbitrary<Recurring['at']>): fc.Arbitrary<Recurring> =>
+    fc.record({ at, ...draft }).map(({ length, except, ...rest }) => ({
+      ...rest,
+      kind: 'recurring',
+      until: dayAfter(rest.from, length),
+      except: except.map((day) => dayAfter(rest.from, day)),
+    }));
+  const options = { numRuns: 100, seed: fuzzSeed };
+
+  it('are the same found in one pass or in many, from wherever a pass begins', () => {
+    const cuts = fc.array(fc.integer({ min: -3 * dayMs, max: 64 * dayMs }), { maxLength: 30 });
+    fc.assert(
+      fc.property(schedule(fc.oneof(wallTimes, sunTimes)), fc.boolean(), cuts, (timing, isEndless, offsets) => {
+        const start = Date.parse(timing.from!);
+        const endless = { ...timing, from: null, until: null };
+        const passes = [-3 * dayMs, ...offsets.toSorted((a, b) => a - b), 64 * dayMs].map((offset) => start + offset);
+        const found = (fromMs: number, toMs: number) => duesBetween(isEndless ? endless : timing, fromMs, toMs);
+        const inMany = passes.slice(1).flatMap((toMs, index) => found(passes[index]!, toMs));
+        expect(inMany).toEqual(found(passes[0]!, passes.at(-1)!));
+      }),
+      options,
+    );
+  });
+
+  const datesOf = ({ from, until, days }: Recurring) => {
+    const dates = Array.from({ length: 61 }, (_, day) => Temporal.PlainDate.from(from!).add({ days: day }));
+    return dates.filter((date) => date.toString() <= until! && days.includes(weekdays[date.dayOfWeek - 1]!));
+  };
+
+  it('by the wall clock are those of another Temporal, date by date', () => {
+    fc.assert(
+      fc.property(schedule(wallTimes), (timing) => {
+        const { at, zone, except } = timing;
+        const expected = datesOf(timing).map((date) => {
+          const due = oracleDueAt(zone, date.toPlainDateTime((at as { time: string }).time));
+          return except.includes(date.toString()) ? { ...due, why: null, skip: 'excepted' } : due;
+        });
+        expect(duesBetween(timing, 0, Infinity)).toEqual(expected);
+      }),
+      options,
+    );
+  });
+
+  it('by the sun are one for each date, up to the poles', () => {
+    fc.assert(
+      fc.property(schedule(sunTimes), (timing) => {
+        const { place } = timing.at as SunTime;
+        const dues = duesBetween({ ...timing, zone: zoneOfPlace(place.longitude) }, 0, Infinity);
+        const isExcepted = datesOf(timing).map((date) => timing.except.includes(date.toString()));
+        expect(dues.map(({ skip }) => skip === 'excepted')).toEqual(isExcepted);
+      }),
+      options,
+    );
+  });
+});
