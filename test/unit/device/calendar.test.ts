@@ -234,6 +234,23 @@ describe('a due time by the sun', () => {
     ]);
   });
 
+  it('comes once for each date around the poles, where suncalc finds events on other days', () => {
+    for (const [latitude, longitude] of [
+      [-90, 0],
+      [-89.5, -139.3],
+      [-89.1, -65.3],
+      [89.9, 0],
+      [90, 0],
+    ] as const) {
+      const year = { from: '2027-01-01', until: '2027-12-31' };
+      const timings = [
+        sunAt('sunrise', latitude, longitude, zoneOfPlace(longitude), year),
+        sunAt('sunset', latitude, longitude, zoneOfPlace(longitude), year),
+      ];
+      for (const timing of timings) expect(duesBetween(timing, 0, Infinity)).toHaveLength(365);
+    }
+  });
+
   it('agrees with the algorithm of NOAA at 60 places from 80° S to 80° N on every day of a year', () => {
     const fromMs = Date.parse('2027-01-01T00:00Z');
     let edges = 0;

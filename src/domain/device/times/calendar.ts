@@ -115,13 +115,10 @@ function sunAt(date: Temporal.PlainDate, zone: string, { sun, offsetMinutes, pla
   // Of the solar noons, suncalc takes the nearest: that of this date, even if the place and the zone are far apart.
   const noonMs = date.toZonedDateTime({ timeZone: zone, plainTime: '12:00' }).epochMilliseconds;
   const { solarNoon, [sun]: event } = getTimes(new Date(noonMs), latitude, longitude);
-  const fromNoonMs = (event ?? solarNoon).getTime() - solarNoon.getTime();
-  const isOnDate = sun === 'sunrise' ? fromNoonMs < 0 : fromNoonMs > 0;
   // If the sun only grazes the horizon, suncalc's event may be hours or days away from it.
   const hasEvent =
     event !== null &&
-    isOnDate &&
-    Math.abs(fromNoonMs) < dayMs / 2 &&
+    Math.abs(event.getTime() - solarNoon.getTime()) < dayMs / 2 &&
     Math.abs(getPosition(event, latitude, longitude).altitude - horizonDegrees) < 0.1;
   const timeMs = (hasEvent ? event : solarNoon).getTime();
   const dueAtMs = Math.round(timeMs / minuteMs + offsetMinutes) * minuteMs;
