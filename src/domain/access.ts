@@ -26,6 +26,12 @@ export const deviceActions = {
   },
   readCommands: { what: 'read its commands', roles: everyMember, scopes: ['read', 'control'] },
   control: { what: 'send and cancel commands', roles: ['owner', 'operator'], scopes: ['control'] },
+  readSchedules: { what: 'read its schedules and runs', roles: everyMember, scopes: ['read'] },
+  manageSchedules: {
+    what: 'make, change, pause, run and remove schedules',
+    roles: ['owner', 'operator'],
+    scopes: ['control'],
+  },
   rename: { what: 'rename it', roles: ['owner'], scopes: ['manage'] },
   disable: { what: 'disable and enable it', roles: ['owner', 'product_owner'], scopes: ['manage'] },
   replaceCredentials: { what: 'give it new messaging credentials', roles: ['owner'], scopes: ['manage'] },

@@ -30,6 +30,9 @@ function problemOf(issue: z.ZodError['issues'][number] | undefined): { member: s
 }
 
 /** The message for the device. `id` needs no JSON escaping and has at most 20 characters (field notes 33, 34). */
-export function encodeControl(params: ControlParams, id: string, nowMs: number): string {
-  return JSON.stringify({ method: propertySetMethod, id, params, time: nowMs } satisfies PropertySet);
+export function encodeControl({ params, holdSeconds, acceptedAtMs: time }: Sent, id: string): string {
+  const whole = holdSeconds === undefined ? params : { ...params, holdSeconds };
+  return JSON.stringify({ method: propertySetMethod, id, params: whole, time } satisfies PropertySet);
 }
+
+type Sent = { params: ControlParams; holdSeconds?: number; acceptedAtMs: number };

@@ -49,6 +49,8 @@ export type Refusal =
         | 'member'
         | 'invitation'
         | 'guest_link'
+        | 'schedule'
+        | 'lease'
         | 'account'
         | 'session'
         | 'transfer'
@@ -224,6 +226,8 @@ function wireErrorsOfLimits(max: number) {
     invitationsPerSender: { message: 'too_many_invitations' },
     invitationsPerRecipient: { message: 'too_many_invitations', detail: 'of this e-mail' },
     guestLinksPerDevice: { message: 'too_many_guest_links' },
+    schedulesPerDevice: { message: 'too_many_schedules' },
+    oneShotsPerDevice: { message: 'too_many_schedules', detail: `at most ${max} that run once` },
     pagedDevices: { message: 'invalid_request', detail: `page: \`after\` goes beyond the first ${max} devices` },
     requestBodyBytes: tooLarge,
     uplinkBatchBytes: tooLarge,

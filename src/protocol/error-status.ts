@@ -17,6 +17,7 @@ export const statusByError = {
   too_many_members: 400,
   too_many_invitations: 400,
   too_many_guest_links: 400,
+  too_many_schedules: 400,
   too_many_claim_tokens: 400,
   too_many_transfers: 400,
   invalid_claim_token: 400,

@@ -136,6 +136,46 @@ export type GuestLinkChange = (typeof guestLinkChanges)[number];
 export const guestLinkStates = ['open', 'used_up', 'expired', 'ended'] as const;
 export type GuestLinkState = (typeof guestLinkStates)[number];
 
+/** What the service did with a schedule: its author may not control the device any more. */
+export const scheduleChanges = ['schedule_paused'] as const;
+export type ScheduleChange = (typeof scheduleChanges)[number];
+
+export const pauseReasons = ['user', 'author_lost_right', 'device_disabled'] as const;
+export type PauseReason = (typeof pauseReasons)[number];
+
+/** How a due time ended; `running` until then. */
+export const runOutcomes = [
+  'running',
+  'confirmed',
+  'acknowledged',
+  'published',
+  'refused',
+  'missed',
+  'skipped',
+] as const;
+export type RunOutcome = (typeof runOutcomes)[number];
+
+export const skipReasons = ['no_sun_event', 'excepted', 'paused', 'replaced'] as const;
+export type SkipReason = (typeof skipReasons)[number];
+
+export const runReasons = [
+  ...skipReasons,
+  'device_offline',
+  'too_late',
+  'service_down',
+  'outcome_unknown',
+  'author_lost_right',
+  'cancelled',
+  'device_not_activated',
+  'device_disabled',
+  'product_readonly',
+] as const;
+/** A device that replied with an error is told with its code. */
+export type RunReason = (typeof runReasons)[number] | `device replied ${number}`;
+
+export const leaseStates = ['running', 'pursuing'] as const;
+export type LeaseState = (typeof leaseStates)[number];
+
 export const deviceEventStatuses = [
   'online',
   'offline',
@@ -148,6 +188,7 @@ export const deviceEventStatuses = [
   'ownership',
   'sharing',
   'guest_link',
+  'schedule',
 ] as const;
 
 /** What a user is told of the safety of the account and of whose the devices are. */

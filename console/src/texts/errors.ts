@@ -23,6 +23,7 @@ export const errorsTexts = {
       too_many_members: 'The device has as many members as it may have. Remove one first.',
       too_many_invitations: 'Too many invitations of you or to this email are open. Withdraw one first.',
       too_many_guest_links: 'The device has as many guest links as it may have. Revoke one first.',
+      too_many_schedules: 'The device has as many schedules as it may have. Remove one first.',
       too_many_transfers: 'You have offered as many devices as you may. Withdraw an offer first.',
       product_disabled: 'The product takes no activations. Its owner can change that.',
       device_not_found: 'There is no such device.',

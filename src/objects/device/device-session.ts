@@ -231,6 +231,12 @@ export class DeviceSession extends DurableObject<Env> {
     return identity.claimedAtMs === null && presence.connection.lastOnlineAtMs === null && !isUsed;
   }
 
+  /** D1 has a due time that is over. */
+  async wake(): Promise<void> {
+    this.#device.checkDirect();
+    await this.#device.decideAndWait({ kind: 'woken' });
+  }
+
   override async alarm(info?: AlarmInvocationInfo): Promise<void> {
     if (this.#device.present === 'deleted') await this.ctx.storage.deleteAll();
     else {

@@ -10,6 +10,7 @@ import {
   type Transition,
 } from '../../domain/device/core/history.ts';
 import { readState, type DeviceSettings, type DeviceState, type SavedRows } from '../../domain/device/core/state.ts';
+import { runSize, type Run } from '../../domain/device/times/ledger.ts';
 import { dayMs } from '../../domain/time.ts';
 
 /** One entry per version: a later version appends its statements. */
@@ -25,8 +26,11 @@ const migrations: readonly string[] = [
    CREATE TABLE idempotency_record (key TEXT PRIMARY KEY, created_at INTEGER NOT NULL, json TEXT NOT NULL)
      WITHOUT ROWID;`,
   'CREATE INDEX idempotency_record_age ON idempotency_record (created_at)',
+  'CREATE TABLE run (slot INTEGER PRIMARY KEY, number INTEGER NOT NULL, json TEXT NOT NULL)',
 ];
-const memories = ['transition', 'command', 'idempotency_record', 'journal', 'guest'] as const;
+const memories = ['transition', 'command', 'idempotency_record', 'journal', 'guest', 'run'] as const;
+/** Entries of the rings of history. */
+const ringSizes = { transition: historySize, journal: historySize, guest: historySize, run: runSize } as const;
 const tables = ['version', 'slice', ...memories] as const;
 
 const idempotencyRecordLifeMs = dayMs;
@@ -92,10 +96,10 @@ export class DeviceStorage {
   }
 
   appendHistory(entries: readonly HistoryEntry[]): void {
-    for (const kind of ['transition', 'journal', 'guest'] as const) {
-      const own = entries.filter((entry) => entry.kind === kind).slice(-historySize);
+    for (const [kind, size] of Object.entries(ringSizes)) {
+      const own = entries.filter((entry) => entry.kind === kind).slice(-size);
       if (own.length === 0) continue;
-      const rows = own.map(({ number, entry }) => [number % historySize, number, JSON.stringify(entry)]);
+      const rows = own.map(({ number, entry }) => [number % size, number, JSON.stringify(entry)]);
       this.#sql.exec(
         `INSERT OR REPLACE INTO ${kind} (slot, number, json)
          SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(?)`,
@@ -110,6 +114,10 @@ export class DeviceStorage {
       journal: this.#readJson('SELECT json FROM journal ORDER BY number DESC') as JournalEntry[],
       guests: this.#readJson('SELECT json FROM guest ORDER BY number DESC') as GuestEntry[],
     };
+  }
+
+  listRuns(): Run[] {
+    return this.#readJson('SELECT json FROM run ORDER BY number DESC') as Run[];
   }
 
   nextCommandNumber(): number {

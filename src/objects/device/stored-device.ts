@@ -2,12 +2,19 @@
 // written in one transaction together with the alarm, and only then the effects run. Nothing else writes; never before the device
 // was provisioned. Knows no caller: what may be asked of a device is device-session.ts.
 import { readConfig } from '../../config.ts';
-import { isEqualDigest } from '../../crypto/secrets.ts';
+import { createId, isEqualDigest } from '../../crypto/secrets.ts';
 import type { Actor, DeviceAction } from '../../domain/access.ts';
 import { userKey } from '../../domain/device/commands/commands.ts';
 import { guestKey } from '../../domain/device/commands/guest-links.ts';
 import { ask, decide, type Device } from '../../domain/device/core/decide.ts';
-import type { Effect, DeviceEvent, EventKind, EventOf, Results } from '../../domain/device/core/events.ts';
+import type {
+  Effect,
+  DeviceEvent,
+  EventKind,
+  EventOf,
+  FreshCommand,
+  Results,
+} from '../../domain/device/core/events.ts';
 import {
   adoptAlarm,
   afterWrite,
@@ -19,6 +26,8 @@ import {
 import { mentionedCommands } from '../../domain/device/messages/messages.ts';
 import { readersOf } from '../../domain/device/ownership/sharing.ts';
 import type { OpenSession } from '../../domain/device/presence/direct-session.ts';
+import { countDue } from '../../domain/device/times/due.ts';
+import { runningCommands } from '../../domain/device/times/ledger.ts';
 import type { Outcome } from '../../domain/refusal.ts';
 import type { DeviceIdentity } from '../../domain/topics.ts';
 import { minuteMs } from '../../domain/time.ts';
@@ -105,10 +114,16 @@ export class StoredDevice {
     if (!this.#isDirectChecked) this.checkDirect();
     const nowMs = Date.now();
     const before = this.#load(event, nowMs);
-    const { state, effects, result } = decide<Kind>(before, event, nowMs);
+    const { state, effects, result } = decide<Kind>(before, event, nowMs, this.#freshCommands(before, event, nowMs));
     if (state !== before) this.#commit(before, state, nowMs);
     onWritten?.(result);
     return { result, effectsEnded: this.#surroundings?.effects.run(effects) };
+  }
+
+  #freshCommands(device: Device, { kind }: DeviceEvent, nowMs: number): FreshCommand[] {
+    if (typeof device === 'string') return [];
+    const length = countDue(device, nowMs) + (kind === 'schedule_run' ? 1 : 0);
+    return Array.from({ length }, () => ({ commandId: createId('', 16), number: this.storage.nextCommandNumber() }));
   }
 
   #load(event: DeviceEvent, nowMs: number): Device {
@@ -119,7 +134,8 @@ export class StoredDevice {
       this.#hasOpenCommands = true;
     }
     const { commands } = this.#device;
-    const named = commandsNamedBy(event).filter((id) => commands.loaded.every(({ commandId }) => commandId !== id));
+    const names = new Set([...commandsNamedBy(event), ...runningCommands(this.#device)]);
+    const named = [...names].filter((id) => commands.loaded.every(({ commandId }) => commandId !== id));
     const fromStorage = named.flatMap((id) => this.storage.findCommand(id) ?? []);
     const key = idempotencyKeyOf(event);
     const record = key === undefined ? undefined : this.storage.findIdempotencyRecord(key, nowMs);

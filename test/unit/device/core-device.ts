@@ -19,6 +19,8 @@ import type { GuestEntry, JournalEntry, Transition } from '../../../src/domain/d
 import type { InboundMessage } from '../../../src/domain/device/messages/inbox.ts';
 import { mentionedCommands } from '../../../src/domain/device/messages/messages.ts';
 import type { ProjectionOutcome } from '../../../src/domain/device/presence/projection.ts';
+import { countDue } from '../../../src/domain/device/times/due.ts';
+import { runningCommands, type Run } from '../../../src/domain/device/times/ledger.ts';
 import { viewEvents, viewStatus } from '../../../src/domain/device/core/views.ts';
 import { unwrap } from '../../../src/domain/refusal.ts';
 import { readLimits } from '../../../src/limits.ts';
@@ -49,11 +51,17 @@ export class CoreDevice {
   nowMs: number;
   /** Whether the broker takes what is published. */
   hasBroker = true;
+  /** It ends after each write, before its effects. */
+  isDying = false;
+  /** What D1 says of the authors of schedules; undefined: it does not answer. */
+  isAuthorValid: boolean | undefined;
   /** How a write of the projection ends, at once; undefined: the test ends it. */
   projectionOutcome: ProjectionOutcome | undefined = 'written';
   /** What was published and not taken by the test, oldest first. */
   readonly published: Published[] = [];
   readonly effects: Effect[] = [];
+  /** The ledger, oldest first, and all of it: storage keeps the last. */
+  readonly runs: Run[] = [];
   #device: Device = 'unused';
   #saved: DeviceState | undefined;
   readonly #settings: DeviceSettings;
@@ -83,10 +91,16 @@ export class CoreDevice {
 
   run<Kind extends EventKind>(event: EventOf<Kind>): Results[Kind] {
     const before = this.#load(event);
-    const { state, effects, result } = decide<Kind>(before, event, this.nowMs);
+    const due = typeof before === 'string' ? 0 : countDue(before, this.nowMs) + (event.kind === 'schedule_run' ? 1 : 0);
+    const fresh = Array.from({ length: due }, () => {
+      const number = ++this.#lastNumber;
+      return { commandId: `command-${number}`, number };
+    });
+    const { state, effects, result } = decide<Kind>(before, event, this.nowMs, fresh);
     if (state !== before) this.#commit(before, state);
     this.effects.push(...effects);
-    for (const effect of effects) this.#answer(effect);
+    if (this.isDying) this.sleep();
+    else for (const effect of effects) this.#answer(effect);
     return result;
   }
 
@@ -113,8 +127,8 @@ export class CoreDevice {
     return others[0] ?? { result: 'accepted' as const };
   }
 
-  request(request: Pick<CommandRequest, 'params' | 'ttlSeconds'>, actor = inPerson(ownerId)) {
-    const number = this.#lastNumber + 1;
+  request(request: Pick<CommandRequest, 'params' | 'ttlSeconds' | 'lease'>, actor = inPerson(ownerId)) {
+    const number = ++this.#lastNumber;
     const commandId = `command-${number}`;
     const outcome = this.run({
       kind: 'command_requested',
@@ -123,7 +137,6 @@ export class CoreDevice {
       commandId,
       number,
     });
-    if (outcome.ok) this.#lastNumber = number;
     return { commandId, outcome };
   }
 
@@ -184,7 +197,8 @@ export class CoreDevice {
         : event.kind === 'messages_received'
           ? event.messages.flatMap(({ action, payload }) => mentionedCommands(action, payload))
           : [];
-    const isLoaded = (command: Command) => command.cancelledBecause === null || named.includes(command.commandId);
+    const wanted = [...named, ...runningCommands(this.#device)];
+    const isLoaded = (command: Command) => command.cancelledBecause === null || wanted.includes(command.commandId);
     const loaded = [...this.#commands.values()].filter(isLoaded).sort((one, other) => other.number - one.number);
     return { ...this.#device, commands: { ...this.#device.commands, loaded } };
   }
@@ -208,6 +222,7 @@ export class CoreDevice {
     for (const { kind, entry } of state.newHistory) {
       if (kind === 'journal') this.#journal.unshift(entry);
       if (kind === 'guest') this.#guests.unshift(entry);
+      if (kind === 'run') this.runs.push(entry);
     }
     this.#saved = savedState(this.#saved, state, rows);
     this.#device = afterWrite(state, this.nowMs).state;
@@ -223,6 +238,10 @@ export class CoreDevice {
         this.run({ kind: 'publication_ended', commandId, outcome });
         break;
       }
+      case 'check_giver':
+        if (this.isAuthorValid === undefined) break;
+        this.run({ kind: 'giver_checked', userId: effect.userId, keyId: effect.keyId, isValid: this.isAuthorValid });
+        break;
       case 'write_members':
         this.run({ kind: 'members_written', version: effect.version, isWritten: true });
         break;

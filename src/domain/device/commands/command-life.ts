@@ -14,6 +14,10 @@ export type Command = {
   /** The API key with which it was given. */
   keyId?: string;
   guestLinkId?: string;
+  /** Given by this schedule, or at the end of a lease. */
+  scheduleId?: string;
+  /** The device takes the command back by itself after this time. */
+  holdSeconds?: number;
   acceptedAtMs: number;
   /** No reply is expected after it; a queued command is not published after it. */
   expiresAtMs: number;
@@ -55,11 +59,10 @@ export function isIdempotent(params: ControlParams): boolean {
   return 'angle' in params || 'position' in params;
 }
 
-export function acceptCommand(
-  source: Pick<Command, 'commandId' | 'number' | 'params' | 'givenBy' | 'keyId' | 'guestLinkId'>,
-  ttlSeconds: number | undefined,
-  nowMs: number,
-): Command {
+export type CommandSource = Pick<Command, 'commandId' | 'number' | 'params'> &
+  Partial<Pick<Command, 'givenBy' | 'keyId' | 'guestLinkId' | 'scheduleId' | 'holdSeconds'>>;
+
+export function acceptCommand(source: CommandSource, ttlSeconds: number | undefined, nowMs: number): Command {
   return {
     ...source,
     acceptedAtMs: nowMs,
@@ -77,6 +80,12 @@ export function acceptCommand(
     attemptsLeft: 0,
     attemptAtMs: null,
   };
+}
+
+/** As a schedule gives it. With `mayWait` it is sent again if the device comes back, the broker did not take it, or the object was lost. */
+export function acceptTimed(source: CommandSource, expiresAtMs: number, mayWait: boolean, nowMs: number): Command {
+  const attemptAtMs = mayWait ? nowMs + brokerRetryAfterMs : null;
+  return { ...acceptCommand(source, undefined, nowMs), expiresAtMs, isQueued: mayWait, attemptAtMs };
 }
 
 export function markPublished(
@@ -100,9 +109,10 @@ export function markPublished(
   };
 }
 
-/** The first failure ends the command, because its caller is told; a later one is tried again. */
+/** The first failure ends the command, because its caller is told; a later one, or that of a schedule, is tried again. */
 export function markUnpublished(command: Command, isCertain: boolean, nowMs: number): Command {
-  if (command.publishedAtMs !== null) return { ...command, attemptAtMs: nowMs + brokerRetryAfterMs };
+  const isTimed = command.scheduleId !== undefined && isPending(command, nowMs);
+  if (command.publishedAtMs !== null || isTimed) return { ...command, attemptAtMs: nowMs + brokerRetryAfterMs };
   const undeliveredBecause = isCertain ? 'broker_unavailable' : 'outcome_unknown';
   return { ...command, isQueued: false, attemptAtMs: null, undeliveredBecause };
 }
@@ -196,7 +206,7 @@ export function describeCommand(
 }
 
 /** The property that shows that the command happened. A switch has none: what is on at `up` is the maker's choice. */
-function visibleResult(params: ControlParams): [name: string, value: Json] | undefined {
+export function visibleResult(params: ControlParams): [name: string, value: Json] | undefined {
   if (params.position !== undefined) return ['position', params.position];
   if (params.angle !== undefined) return ['angle', params.angle];
   return undefined;
@@ -207,6 +217,6 @@ function isPublished(command: Command): boolean {
 }
 
 /** A reply without a code says that it arrived; 0 and 2xx are the success codes in the field. */
-function isSuccess(replyCode: number | null): boolean {
+export function isSuccess(replyCode: number | null): boolean {
   return replyCode === null || replyCode === 0 || (replyCode >= 200 && replyCode < 300);
 }

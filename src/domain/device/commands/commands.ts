@@ -11,8 +11,9 @@ import { topicOf } from '../../topics.ts';
 import type { Decision, Handler, Reporter } from '../core/events.ts';
 import { pushMessage } from '../messages/subscriptions.ts';
 import { isActivated } from '../ownership/credentials.ts';
+import { holdLease, noteReplied, noteReported, noteReturn, releaseLease, type LeaseRequest } from '../times/lease.ts';
 import * as life from './command-life.ts';
-import type { Command } from './command-life.ts';
+import type { Command, CommandSource } from './command-life.ts';
 
 export type CommandsSlice = {
   /** Newest first: the newest open commands, and those that the present event names. */
@@ -41,6 +42,7 @@ export type CommandRequest = {
   ttlSeconds: number | undefined;
   waitSeconds: number | undefined;
   idempotencyKey: string | undefined;
+  lease?: LeaseRequest | undefined;
 };
 
 export type AcceptedCommand = Pick<IdempotencyRecord, 'commandId' | 'deviceOnline' | 'expiresAtMs' | 'publication'>;
@@ -51,6 +53,8 @@ export const maxOpen = 8;
 const publishWithinMs = 4_500;
 /** The broker keeps a command no longer than this for a session it still holds, nor than the command lives. */
 const maxMessageExpirySeconds = 10;
+/** Not published any more if it expires before that: brokers count the expiry of messages in seconds. */
+export const shortestLifeMs = 2_000;
 
 export const commandsSlice: Slice<CommandsSlice> = {
   initial: { loaded: [], records: [], inFlight: [] },
@@ -66,24 +70,45 @@ export function acceptRequest(
   decision: Decision,
 ): { state: DeviceState; result: Outcome<AcceptedCommand> } {
   const { request, commandId, number } = input;
-  const { params, ttlSeconds } = request;
+  const { params, ttlSeconds, lease } = request;
   const key = 'actor' in input ? userKey(input.actor, request) : request.idempotencyKey;
-  const digest = JSON.stringify([Object.entries(params).sort(), ttlSeconds ?? null]);
+  const digest = JSON.stringify([Object.entries(params).sort(), ttlSeconds ?? null, ...(lease ? [lease] : [])]);
   const former = state.commands.records.find((record) => record.key === key);
   if (former !== undefined)
     return { state, result: former.digest === digest ? { ok: true, value: former } : keyIsTaken };
   const refusal = refuseCommand(state);
   if (refusal !== undefined) return { state, result: refuse(refusal) };
-  const source = 'actor' in input ? sourceOf(input.actor) : { guestLinkId: input.guestLinkId };
-  const command = life.acceptCommand({ commandId, number, params, ...source }, ttlSeconds, decision.nowMs);
+  const giver = 'actor' in input ? sourceOf(input.actor) : { guestLinkId: input.guestLinkId };
+  const hold = lease !== undefined && state.identity.supportsHold === true ? { holdSeconds: lease.seconds } : {};
+  const source = { commandId, number, params, ...giver, ...hold };
+  const command = life.acceptCommand(source, ttlSeconds, decision.nowMs);
   const deviceOnline = state.presence.connection.isOnline;
   const accepted = { commandId, deviceOnline, expiresAtMs: command.expiresAtMs, publication: 'pending' as const };
   const record = key === undefined ? undefined : { ...accepted, key, digest, createdAtMs: decision.nowMs };
-  const next = withCommands(state, {
-    loaded: [command, ...state.commands.loaded],
-    records: record === undefined ? state.commands.records : [...state.commands.records, record],
-  });
-  return { state: publish(next, command, record, decision), result: accept(accepted) };
+  const records = record === undefined ? state.commands.records : [...state.commands.records, record];
+  const begun = begin(withCommands(state, { records }), command, { record, lease }, decision);
+  return { state: begun, result: accept(accepted) };
+}
+
+/** A command of a schedule or a lease. */
+export function giveCommand(
+  state: DeviceState,
+  source: CommandSource,
+  expiresAtMs: number,
+  mayWait: boolean,
+  decision: Decision,
+): DeviceState {
+  return begin(state, life.acceptTimed(source, expiresAtMs, mayWait, decision.nowMs), {}, decision);
+}
+
+function begin(
+  state: DeviceState,
+  command: Command,
+  { record, lease }: { record?: IdempotencyRecord | undefined; lease?: LeaseRequest | undefined },
+  decision: Decision,
+): DeviceState {
+  const next = withCommands(state, { loaded: [command, ...state.commands.loaded] });
+  return publish(holdLease(next, command, lease, decision.nowMs), command, record, decision);
 }
 
 /** The key of an idempotency record: another user's record is not found by it. */
@@ -95,7 +120,9 @@ function sourceOf({ userId, keyId }: Actor): Pick<Command, 'givenBy' | 'keyId'> 
   return keyId === null ? { givenBy: { userId, withKey: false } } : { givenBy: { userId, withKey: true }, keyId };
 }
 
-export function refuseCommand({ identity, credentials }: DeviceState): Refusal | undefined {
+type CommandRefusal = Extract<Refusal, { kind: 'device_not_activated' | 'device_disabled' | 'product_readonly' }>;
+
+export function refuseCommand({ identity, credentials }: DeviceState): CommandRefusal | undefined {
   const { isDisabled, deviceId, controlMode, productKey } = identity;
   if (!isActivated(credentials)) return { kind: 'device_not_activated', deviceId };
   if (isDisabled) return { kind: 'device_disabled', deviceId };
@@ -119,6 +146,8 @@ export function applyPublication(
         : [...state.commands.records, { ...record, publication: outcome.ok ? 'sent' : outcome.reason }],
   });
   if (command !== undefined) {
+    const isTaken = outcome.ok || !isCertainlyUnpublished(outcome.reason);
+    next = releaseLease(next, command, isTaken);
     next = outcome.ok
       ? applyPublished(next, command, flight.startedAtMs, outcome, decision)
       : changeCommand(next, commandId, (entry) =>
@@ -137,7 +166,8 @@ export function applyReply(
   { nowMs, effects }: Decision,
 ): DeviceState {
   effects.push({ kind: 'notify_waiting', commandId });
-  return changeCommand(state, commandId, (command) => life.markReplied(command, code, nowMs));
+  const noted = noteReplied(state, commandId, life.isSuccess(code));
+  return changeCommand(noted, commandId, (command) => life.markReplied(command, code, nowMs));
 }
 
 export function applyDelivery(state: DeviceState, commandId: string, nowMs: number): DeviceState {
@@ -155,14 +185,16 @@ export function confirmByReport(
   changed: ReadonlyMap<string, Json>,
   nowMs: number,
 ): DeviceState {
-  const newest = openCommands(state, nowMs).find(({ brokerAcknowledgedAtMs }) => brokerAcknowledgedAtMs !== null);
-  if (newest === undefined) return state;
-  return changeCommand(state, newest.commandId, (command) => life.markShown(command, reported, changed, nowMs));
+  const noted = noteReported(state, reported, changed, nowMs);
+  const newest = openCommands(noted, nowMs).find(({ brokerAcknowledgedAtMs }) => brokerAcknowledgedAtMs !== null);
+  if (newest === undefined) return noted;
+  return changeCommand(noted, newest.commandId, (command) => life.markShown(command, reported, changed, nowMs));
 }
 
 export function applyReturn(state: DeviceState, decision: Decision): DeviceState {
   const { nowMs } = decision;
-  const returned = changePending(state, nowMs, (command) => life.markReturned(command, nowMs));
+  const noted = noteReturn(state, nowMs);
+  const returned = changePending(noted, nowMs, (command) => life.markReturned(command, nowMs));
   return publishDue(returned, decision);
 }
 
@@ -231,7 +263,7 @@ export function viewCommand(state: DeviceState, command: Command, nowMs: number,
 
 function applyPublished(
   state: DeviceState,
-  { commandId, number, params, acceptedAtMs }: Command,
+  { commandId, number, ...command }: Command,
   startedAtMs: number,
   outcome: Extract<PublishOutcome, { ok: true }>,
   decision: Decision,
@@ -247,7 +279,7 @@ function applyPublished(
     if (older.number < number)
       next = changeCommand(next, older.commandId, (entry) => life.markCancelled(entry, 'replaced'));
   }
-  const payload = encodeControl(params, commandId, acceptedAtMs);
+  const payload = encodeControl(command, commandId);
   pushMessage({ ...state, subscriptions }, topicActions.propertySet, payload, decision);
   return next;
 }
@@ -258,14 +290,18 @@ function publish(
   record: IdempotencyRecord | undefined,
   { nowMs, effects }: Decision,
 ): DeviceState {
-  const { commandId, params, acceptedAtMs, expiresAtMs } = command;
+  const { commandId, expiresAtMs } = command;
+  const leftMs = expiresAtMs - nowMs;
+  // The broker counts from its publication: together they end within the grace of a schedule.
+  const withinMs = Math.min(publishWithinMs, leftMs / 2);
+  const messageMs = command.scheduleId === undefined ? leftMs : Math.floor((leftMs - withinMs) / 1000) * 1000;
   effects.push({
     kind: 'publish_command',
     commandId,
     topic: topicOf(state.identity, topicActions.propertySet),
-    payload: encodeControl(params, commandId, acceptedAtMs),
-    expiresAtMs: nowMs + publishWithinMs,
-    messageExpirySeconds: Math.min(maxMessageExpirySeconds, Math.ceil((expiresAtMs - nowMs) / 1000)),
+    payload: encodeControl(command, commandId),
+    expiresAtMs: nowMs + withinMs,
+    messageExpirySeconds: Math.min(maxMessageExpirySeconds, Math.ceil(messageMs / 1000)),
   });
   return withCommands(state, { inFlight: [...state.commands.inFlight, { commandId, startedAtMs: nowMs, record }] });
 }
@@ -294,7 +330,8 @@ function changePending(state: DeviceState, nowMs: number, change: (command: Comm
 
 function attempts(state: DeviceState, nowMs: number): Command[] {
   const mayPublish = state.presence.connection.isOnline && !state.identity.isDisabled;
-  return mayPublish && state.commands.inFlight.length === 0 ? pendingCommands(state, nowMs) : [];
+  if (!mayPublish || state.commands.inFlight.length > 0) return [];
+  return pendingCommands(state, nowMs).filter(({ expiresAtMs }) => nowMs <= expiresAtMs - shortestLifeMs);
 }
 
 function withCommands(state: DeviceState, change: Partial<CommandsSlice>): DeviceState {

@@ -23,6 +23,10 @@ import { logIn, noteConnection } from '../presence/broker-session.ts';
 import * as direct from '../presence/direct-session.ts';
 import * as projection from '../presence/projection.ts';
 import { addSubscription, pushMessage, removeSubscription } from '../messages/subscriptions.ts';
+import { noteAuthor, noteNextDue, runDue, runNow } from '../times/due.ts';
+import { settleRuns } from '../times/ledger.ts';
+import { revokeLease } from '../times/lease.ts';
+import { changeSchedule, putSchedule } from '../times/schedules.ts';
 import { countDropped, countRejection } from './counts.ts';
 import { planNotices, tellDeleted } from './notices.ts';
 import type {
@@ -31,6 +35,7 @@ import type {
   DeviceEvent,
   EventKind,
   EventOf,
+  FreshCommand,
   Handler,
   Ingested,
   ReportKind,
@@ -50,9 +55,15 @@ export type Decided<Kind extends EventKind = EventKind> = {
   result: Results[Kind];
 };
 
-export function decide<Kind extends EventKind>(device: Device, event: EventOf<Kind>, nowMs: number): Decided<Kind> {
+/** @param fresh as many commands as `countDue` says */
+export function decide<Kind extends EventKind>(
+  device: Device,
+  event: EventOf<Kind>,
+  nowMs: number,
+  fresh: readonly FreshCommand[] = [],
+): Decided<Kind> {
   const effects: Effect[] = [];
-  const decision = { nowMs, effects };
+  const decision = { nowMs, effects, fresh: [...fresh] };
   const handled = typeof device === 'string' ? decideAbsent(device, event, nowMs) : handle(device, event, decision);
   // The tables tie each kind to its result, which the compiler does not follow for a generic kind.
   const result = handled.result as Results[Kind];
@@ -61,12 +72,17 @@ export function decide<Kind extends EventKind>(device: Device, event: EventOf<Ki
     if (typeof device !== 'string') tellDeleted(device, decision);
     return { state, effects, result };
   }
-  const planned = sharing.planSharing(projection.planProjection(planRetry(state, nowMs), decision), decision);
+  const before = typeof device === 'string' ? state : device;
+  const timed = noteNextDue(event.kind === 'woken' ? undefined : before, settleRuns(state, nowMs));
+  const planned = sharing.planSharing(projection.planProjection(planRetry(timed, nowMs), decision), decision);
   const told = typeof device === 'string' ? planned : planNotices(device, planned, decision);
   return { state: planAlarm(told, nowMs), effects, result };
 }
 
-function handle(state: DeviceState, event: DeviceEvent, decision: Decision) {
+function handle(present: DeviceState, event: DeviceEvent, decision: Decision) {
+  // A due time that came before the event is first. An alarm applies presence before; a check of the socket is part of it.
+  const isBefore = !['alarm_fired', 'woken', 'direct_checked'].includes(event.kind);
+  const state = isBefore ? runDue(present, decision) : present;
   if (isReport(event)) {
     const report = reports[event.kind] as (...args: [DeviceState, DeviceEvent, Decision]) => Device;
     return { state: report(state, event, decision), result: null };
@@ -179,6 +195,11 @@ const requests: { [Kind in RequestedKind]: Requested<Kind> } = {
   guest_link_revoked: allowed('share', revokeGuestLink),
   guest_link_used: applyGuestUse,
 
+  schedule_put: allowed('manageSchedules', putSchedule),
+  schedule_changed: allowed('manageSchedules', changeSchedule),
+  schedule_run: allowed('manageSchedules', runNow),
+  lease_ended: allowed('control', revokeLease),
+
   deleted: (state, { actor }, decision) => {
     const refusal = actor === null ? undefined : sharing.refuseUnless(state, actor, 'delete');
     if (refusal !== undefined) return { state, result: refuse(refusal) };
@@ -193,7 +214,8 @@ const reports: { [Kind in ReportKind]: (state: DeviceState, event: EventOf<Kind>
   direct_checked: (state, { open }, decision) => direct.checkDirectSession(state, open, decision),
   messages_dropped: (state, { count }, { nowMs }) => countDropped(state, count, nowMs),
   publish_refused: (state, refused, { nowMs }) => countRejection(state, refused, nowMs),
-  giver_checked: (state, event, decision) => endLinksOfKey(applyGiverCheck(state, event, decision), event),
+  giver_checked: (state, event, decision) =>
+    noteAuthor(endLinksOfKey(applyGiverCheck(state, event, decision), event), event, decision),
   message_put_aside: (state, { spoolId, seq, action }, { nowMs }) => putAside(state, spoolId, seq, action, nowMs),
 
   publication_ended: (state, event, decision) =>
@@ -225,9 +247,12 @@ const reports: { [Kind in ReportKind]: (state: DeviceState, event: EventOf<Kind>
     const adopted = state.alarm.setAtMs === null ? adoptAlarm(state, scheduledAtMs, decision.nowMs) : state;
     const fired = endOutdated({ ...adopted, alarm: { ...adopted.alarm, setAtMs: null } }, decision);
     const applied = applyDuePresence(applyCoalesced(fired, decision), decision);
-    const next = publishDue(applied, decision);
+    const next = runDue(publishDue(applied, decision), decision);
     return projection.askWhereDue(projection.planRecordCheck(next, decision.nowMs), decision);
   },
+
+  woken: (state, _, decision) =>
+    reports.alarm_fired(state, { kind: 'alarm_fired', scheduledAtMs: decision.nowMs }, decision),
 };
 
 function endDevice(state: DeviceState, decision: Decision): 'deleted' {

@@ -17,6 +17,8 @@ import type { DirectSessionEnd, OpenSession } from '../presence/direct-session.t
 import type { PresenceEvent } from '../presence/presence.ts';
 import type { ProjectionOutcome } from '../presence/projection.ts';
 import type { Subscription } from '../messages/subscriptions.ts';
+import type { Run } from '../times/ledger.ts';
+import type { ScheduleDraft, ScheduleView } from '../times/schedules.ts';
 import type { DeviceSettings, DeviceState } from './state.ts';
 import type { DirectEndReason } from '../../direct/answer-codes.ts';
 import type { RevokeCause } from '../../../protocol/relay.ts';
@@ -71,6 +73,10 @@ export type DeviceEvent =
   | { kind: 'guest_link_made'; actor: Actor; link: NewGuestLink; address: string | null }
   | { kind: 'guest_link_revoked'; actor: Actor; linkId: string; address: string | null }
   | ({ kind: 'guest_link_used' } & GuestUse)
+  | { kind: 'schedule_put'; actor: Actor; scheduleId: string; draft: ScheduleDraft; isNew: boolean }
+  | { kind: 'schedule_changed'; actor: Actor; scheduleId: string; change: 'pause' | 'resume' | 'remove' }
+  | { kind: 'schedule_run'; actor: Actor; scheduleId: string }
+  | { kind: 'lease_ended'; actor: Actor }
   /** What D1 says of the account, or of its API key, that gave commands or made guest links. */
   | { kind: 'giver_checked'; userId: number; keyId: string | null; isValid: boolean }
   | { kind: 'product_changed'; facts: ProductFacts }
@@ -81,7 +87,9 @@ export type DeviceEvent =
   | { kind: 'record_checked'; isThere: boolean }
   /** The versions of projection and members in D1: a reconciliation found the record. */
   | { kind: 'record_compared'; projectionVersion: number; membersVersion: number }
-  | { kind: 'alarm_fired'; scheduledAtMs: number };
+  | { kind: 'alarm_fired'; scheduledAtMs: number }
+  /** D1 has a due time that is over: the alarm may be lost, or D1 was restored. */
+  | { kind: 'woken' };
 
 type ConnectionReport = Extract<PresenceEvent, { kind: 'connected' | 'disconnected' | 'doubted' }>;
 
@@ -112,6 +120,10 @@ export type RequestKind =
   | 'reactivation_set'
   | 'guest_link_made'
   | 'guest_link_revoked'
+  | 'schedule_put'
+  | 'schedule_changed'
+  | 'schedule_run'
+  | 'lease_ended'
   | 'deleted';
 
 export type Handler<Kind extends RequestedKind> = (
@@ -163,6 +175,10 @@ type Answers = {
   guest_link_made: Outcome<GuestLinkView>;
   guest_link_revoked: Outcome<null>;
   guest_link_used: Outcome<AcceptedCommand>;
+  schedule_put: Outcome<ScheduleView>;
+  schedule_changed: Outcome<ScheduleView | null>;
+  schedule_run: Outcome<Run>;
+  lease_ended: Outcome<null>;
 };
 
 /** Events that only change the device answer nothing. */
@@ -170,7 +186,10 @@ export type RequestedKind = keyof Answers;
 export type ReportKind = Exclude<EventKind, RequestedKind>;
 export type Results = Answers & Record<ReportKind, null>;
 
-export type Decision = { readonly nowMs: number; readonly effects: Effect[] };
+export type FreshCommand = { commandId: string; number: number };
+
+/** `fresh`: for commands that begin because their time has come; taken from the front. */
+export type Decision = { readonly nowMs: number; readonly effects: Effect[]; readonly fresh: FreshCommand[] };
 
 type Push = {
   topic: string;
@@ -213,4 +232,6 @@ export type Projection = {
   connectionStatus: 0 | 1 | 2;
   lastOnlineAt: number | null;
   owner: { ownerId: number; claimedAt: number | null } | null;
+  /** Null: D1 has the next due time. `atMs` is null if there is none. */
+  due: { atMs: number | null } | null;
 };

@@ -1,13 +1,15 @@
 // What a device remembers of its past: the last transitions of presence, changes of ownership and of members, uses of guest
-// links. Bounded rings in storage, one row an entry; the core only appends. Positions change often: see properties.ts.
+// links, runs of schedules. Bounded rings in storage, one row an entry; the core only appends. Positions change often: see properties.ts.
 import type { Slice } from './state.ts';
 import type {
   GuestLinkChange,
   MembershipChange,
   OwnershipChange,
+  ScheduleChange,
   TransitionReason,
 } from '../../../protocol/vocabulary.ts';
 import type { MemberRole } from '../../access.ts';
+import type { Run } from '../times/ledger.ts';
 
 export type Transition = {
   status: 'online' | 'offline';
@@ -19,6 +21,7 @@ export type Transition = {
 };
 export type JournalEntry = { time: number; address: string | null } & (
   | { reason: OwnershipChange }
+  | { reason: ScheduleChange; scheduleId: string }
   /** `email`: whom it is about. `role`: the role from then on; null if the membership ended. */
   | { reason: MembershipChange; email: string; role: MemberRole | null }
 );
@@ -27,7 +30,8 @@ export type GuestEntry = { reason: GuestLinkChange; linkId: string; time: number
 export type HistoryEntry =
   | { kind: 'transition'; number: number; entry: Transition }
   | { kind: 'journal'; number: number; entry: JournalEntry }
-  | { kind: 'guest'; number: number; entry: GuestEntry };
+  | { kind: 'guest'; number: number; entry: GuestEntry }
+  | { kind: 'run'; number: number; entry: Run };
 
 export const newHistorySlice: Slice<readonly HistoryEntry[]> = { initial: [], row: 'none', onNewOwner: 'forget' };
 

@@ -16,6 +16,9 @@ import { directSlice } from '../presence/direct-session.ts';
 import { inactivityDueAtMs, silenceAllowedMs } from '../presence/presence.ts';
 import { projectionSlice, recordCheckSlice } from '../presence/projection.ts';
 import { subscriptionsSlice } from '../messages/subscriptions.ts';
+import { leaseSlice } from '../times/lease.ts';
+import { runsSlice } from '../times/ledger.ts';
+import { authorChecksSlice, schedulesSlice } from '../times/schedules.ts';
 import { budgetsSlice, countsSlice } from './counts.ts';
 import { newHistorySlice } from './history.ts';
 import { noticesSlice } from './notices.ts';
@@ -70,6 +73,10 @@ const slices = {
   counts: countsSlice,
   lastRejected: lastRejectedSlice,
   commands: commandsSlice,
+  schedules: schedulesSlice,
+  authorChecks: authorChecksSlice,
+  runs: runsSlice,
+  lease: leaseSlice,
   projection: projectionSlice,
   coalesced: coalescedSlice,
   budgets: budgetsSlice,

@@ -11,11 +11,12 @@ import { toIso } from '../../time.ts';
 import type { LastRejected } from '../messages/messages.ts';
 import { measurement, type PropertiesSlice } from '../messages/properties.ts';
 import { isActivated } from '../ownership/credentials.ts';
+import { viewLease, type LeaseView } from '../times/lease.ts';
 import type { CountedFact } from './counts.ts';
 import type { GuestEntry, JournalEntry, Transition } from './history.ts';
 import type { DeviceState } from './state.ts';
 
-export type StatusView = z.infer<typeof statusViewSchema>;
+export type StatusView = Omit<z.infer<typeof statusViewSchema>, 'lease'> & { lease?: LeaseView };
 export type PropertiesView = z.infer<typeof devicePropertiesSchema>;
 
 export type PresentView = {
@@ -35,9 +36,12 @@ export type EventView =
   | CountedEvent
   | ({ status: 'ownership'; reason: words.OwnershipChange } & NotedEvent)
   | ({ status: 'sharing'; reason: words.MembershipChange; email: string; role: MemberRole | null } & NotedEvent)
+  | ({ status: 'schedule'; reason: words.ScheduleChange } & Omit<NotedEvent, 'detail'> & { detail: string })
   | { status: 'guest_link'; reason: words.GuestLinkChange; detail: string; time: string; address: string | null };
 
-export function viewStatus({ identity, presence, properties, credentials }: DeviceState): StatusView {
+export function viewStatus(state: DeviceState): StatusView {
+  const { identity, presence, properties, credentials } = state;
+  const lease = viewLease(state);
   const { isOnline, lastOnlineAtMs } = presence.connection;
   const position = positionSchema.safeParse(properties.values.find(([name]) => name === 'position')?.[1]);
   return {
@@ -47,6 +51,7 @@ export function viewStatus({ identity, presence, properties, credentials }: Devi
     position: position.success ? position.data : null,
     status: describeStatus(isOnline ? 1 : isActivated(credentials) ? 2 : 0, identity.isDisabled).status,
     lastOnlineAt: toIso(lastOnlineAtMs),
+    ...(lease !== null && { lease }),
   };
 }
 
@@ -86,6 +91,10 @@ export function viewEvents(
     return { status: 'guest_link', reason, detail: linkId, time, address } as const;
   });
   const noted = journal.map((entry) => {
+    if ('scheduleId' in entry) {
+      const { scheduleId: detail, ...rest } = entry;
+      return { status: 'schedule', detail, ...rest } as const;
+    }
     return 'email' in entry
       ? ({ status: 'sharing', detail: '', ...entry } as const)
       : ({ status: 'ownership', detail: '', ...entry } as const);

@@ -56,7 +56,7 @@ export function takeMessages(
   state: DeviceState,
   spoolId: string,
   messages: readonly InboundMessage[],
-  { nowMs, effects }: Decision,
+  { nowMs, effects }: Pick<Decision, 'nowMs' | 'effects'>,
 ): TakenBatch {
   let next = state;
   const results = messages.map((message): MessageResult => {
@@ -81,10 +81,10 @@ export function takeMessages(
 function takeSafely(
   spoolId: string,
   seq: number,
-  { nowMs, effects }: Decision,
+  { nowMs, effects }: Pick<Decision, 'nowMs' | 'effects'>,
   take: (own: Decision) => Taken,
 ): Taken | undefined {
-  const own: Decision = { nowMs, effects: [] };
+  const own: Decision = { nowMs, effects: [], fresh: [] };
   try {
     const outcome = take(own);
     effects.push(...own.effects);
@@ -118,7 +118,7 @@ export function takeRelayMessage(
 export function takeDirectMessages(
   state: DeviceState,
   messages: readonly DirectInbound[],
-  { nowMs, effects }: Decision,
+  { nowMs, effects }: Pick<Decision, 'nowMs' | 'effects'>,
 ): TakenBatch {
   let next = state;
   const results = messages.map(({ action, payload }, index): MessageResult => {

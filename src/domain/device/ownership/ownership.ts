@@ -17,6 +17,8 @@ export type IdentitySlice = {
   name: string;
   controlMode: string;
   offlineGraceSeconds: number;
+  /** Its firmware takes a command back by itself after `holdSeconds`. */
+  supportsHold?: boolean;
   /** The product's; if the device is claimed, the strictest that its product has had since the claim. */
   reactivation: words.ReactivationPolicy | null;
   /** The change of the product that these three come from. */
@@ -26,7 +28,7 @@ export type IdentitySlice = {
 
 export type ProductFacts = Pick<
   IdentitySlice,
-  'controlMode' | 'offlineGraceSeconds' | 'reactivation' | 'productChangedAtMs'
+  'controlMode' | 'offlineGraceSeconds' | 'supportsHold' | 'reactivation' | 'productChangedAtMs'
 >;
 
 /** A change that is older than the last change applied arrives too late and changes nothing. */
@@ -181,6 +183,11 @@ export function note<State extends Noted>(
   nowMs: number,
 ): State {
   return append(state, { reason, time: nowMs, address });
+}
+
+/** Its author may not control the device any more. */
+export function noteSchedule<State extends Noted>(state: State, scheduleId: string, nowMs: number): State {
+  return append(state, { reason: 'schedule_paused', scheduleId, time: nowMs, address: null });
 }
 
 export function noteMembership<State extends Noted>(

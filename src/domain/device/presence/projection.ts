@@ -91,17 +91,19 @@ export const noteProjectionEnd: Reporter<'projection_ended'> = (state, { version
   if (outcome !== 'written') return { ...state, projection: { ...projection, nextAtMs: nowMs + outcome.retryAfterMs } };
   const nextAtMs = projection.startedAtMs + minuteMs / projectionsPerMinute;
   const isProjectionBehind = presence.isProjectionBehind && version !== presence.projectionVersion;
-  const { ownership } = state;
+  const { ownership, runs } = state;
   const knowsOwner = ownership.ownerVersion !== null && version >= ownership.ownerVersion;
+  const knowsDue = runs.dueVersion !== null && version >= runs.dueVersion;
   return {
     ...state,
+    runs: knowsDue ? { ...runs, dueVersion: null } : runs,
     ownership: knowsOwner ? { ...ownership, ownerVersion: null } : ownership,
     presence: { ...presence, isProjectionBehind },
     projection: { ...projection, failures: 0, nextAtMs },
   };
 };
 
-function projectionOf({ identity, ownership, presence, credentials }: DeviceState): Projection {
+function projectionOf({ identity, ownership, presence, credentials, runs }: DeviceState): Projection {
   const { isOnline, lastOnlineAtMs } = presence.connection;
   return {
     version: presence.projectionVersion,
@@ -110,6 +112,7 @@ function projectionOf({ identity, ownership, presence, credentials }: DeviceStat
     connectionStatus: isOnline ? 1 : isActivated(credentials) ? 2 : 0,
     lastOnlineAt: lastOnlineAtMs,
     owner: ownership.ownerVersion === null ? null : { ownerId: identity.ownerId, claimedAt: identity.claimedAtMs },
+    due: runs.dueVersion === null ? null : { atMs: runs.dueAtMs },
   };
 }
 

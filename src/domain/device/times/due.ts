@@ -1,0 +1,158 @@
+// What happens when a due time has come: a schedule's command is given by its author, or the ledger says why not; a lease sends
+// what takes its command back. In the decision that writes it, so that a repeated alarm finds nothing due.
+import { isIdempotent } from '../commands/command-life.ts';
+import { giveCommand, refuseCommand, shortestLifeMs } from '../commands/commands.ts';
+import type { Decision, Handler, Reporter } from '../core/events.ts';
+import type { DeviceState } from '../core/state.ts';
+import { inPerson, type Actor } from '../../access.ts';
+import { accept, refuse } from '../../refusal.ts';
+import { minuteMs, secondMs } from '../../time.ts';
+import { noteSchedule } from '../ownership/ownership.ts';
+import { markProjectionBehind } from '../presence/projection.ts';
+import { refuseUnless } from '../ownership/sharing.ts';
+import { leaseDueAtMs, noteAttempt, settleHeld } from './lease.ts';
+import { appendRun, beginRun, leaseId, maxRunning, runSize, type Run } from './ledger.ts';
+import {
+  advance,
+  askAgainAfterMs,
+  checkOf,
+  endDue,
+  findSchedule,
+  noSchedule,
+  pauseOf,
+  runAtMs,
+  type Schedule,
+} from './schedules.ts';
+
+/** D1's answer about an author is good for as long as the decisions of one moment take. */
+const checkValidMs = 3 * secondMs;
+/** Later than this, no alarm of the platform is late: nothing ran the device. */
+const watchedAfterMs = 2 * minuteMs;
+/** Of each attempt to end a lease: the next one is another command. */
+const attemptLifeMs = 10 * secondMs;
+
+/** So many fresh commands a decision may need at this time. */
+export function countDue(state: DeviceState, nowMs: number): number {
+  const due = state.schedules.filter(({ next }) => next !== null && next.startAtMs <= nowMs);
+  return due.length + (leaseDueAtMs(state) <= nowMs ? 1 : 0);
+}
+
+/** The oldest first, and no more at once than the ring keeps: the alarm goes on with the rest. */
+export function runDue(state: DeviceState, decision: Decision): DeviceState {
+  const { nowMs } = decision;
+  let next = settleHeld(state, nowMs);
+  for (let count = 0; count < runSize; count++) {
+    const [schedule] = next.schedules
+      .filter((other) => runAtMs(next, other) <= nowMs)
+      .sort((one, other) => runAtMs(next, one) - runAtMs(next, other));
+    const leaseAtMs = leaseDueAtMs(next);
+    const isLease = leaseAtMs <= Math.min(nowMs, schedule === undefined ? Infinity : runAtMs(next, schedule));
+    const before = next;
+    if (isLease) next = pursueLease(next, decision);
+    else if (schedule !== undefined) next = runSchedule(next, schedule, decision);
+    if (next === before) break;
+  }
+  // An alarm that has not come by now may be lost.
+  const isLate = next !== state && next.alarm.setAtMs !== null && next.alarm.setAtMs <= nowMs;
+  return isLate ? { ...next, alarm: { ...next.alarm, setAtMs: null } } : next;
+}
+
+function runSchedule(state: DeviceState, schedule: Schedule, decision: Decision): DeviceState {
+  const { next: due, author, command, scheduleId } = schedule;
+  const { nowMs, effects } = decision;
+  if (due === null) return state;
+  const end = (outcome: Run['outcome'], reason: Run['reason'], change: Partial<Schedule> = {}) =>
+    appendRun(advance(state, schedule, change), endDue(schedule, due, { outcome, reason }));
+  if (due.skip !== null) return end('skipped', due.skip);
+  if (pauseOf(state, schedule) !== null) return end('skipped', 'paused');
+  const lastCheck = checkOf(state, schedule);
+  const expiresAtMs = due.startAtMs + schedule.graceSeconds * 1000;
+  if (nowMs > expiresAtMs - shortestLifeMs) {
+    const isAlarmLate = lastCheck?.isValid !== null && nowMs < due.startAtMs + watchedAfterMs;
+    return end('missed', isAlarmLate ? 'too_late' : 'service_down');
+  }
+  const refusal = refuseCommand(state);
+  if (refusal !== undefined) return end('refused', refusal.kind);
+  const check = lastCheck !== undefined && nowMs < lastCheck.atMs + checkValidMs ? lastCheck.isValid : null;
+  if (check === false || refuseUnless(state, inPerson(author.userId), 'control') !== undefined) {
+    const paused = end('refused', 'author_lost_right', { pausedBecause: 'author_lost_right' });
+    return noteSchedule(paused, scheduleId, nowMs);
+  }
+  const mayWait = isIdempotent(command);
+  if (!mayWait && !state.presence.connection.isOnline) return end('missed', 'device_offline');
+  const isOwner = author.userId === state.identity.ownerId && author.keyId === null;
+  if (!isOwner && check !== true) {
+    effects.push({ kind: 'check_giver', ...author });
+    const others = state.authorChecks.filter((other) => other !== lastCheck && nowMs < other.atMs + askAgainAfterMs);
+    return { ...state, authorChecks: [...others, { ...author, atMs: nowMs, isValid: null }] };
+  }
+  return give(advance(state, schedule), schedule, author, { dueAtMs: due.dueAtMs, expiresAtMs }, decision) ?? state;
+}
+
+/** Undefined if the decision has no fresh command left: the alarm goes on. */
+function give(
+  state: DeviceState,
+  { scheduleId, name, command }: Schedule,
+  { userId, keyId }: Pick<Actor, 'userId' | 'keyId'>,
+  { dueAtMs, expiresAtMs }: { dueAtMs: number; expiresAtMs: number },
+  decision: Decision,
+): DeviceState | undefined {
+  const fresh = decision.fresh.shift();
+  if (fresh === undefined) return undefined;
+  const giver = { givenBy: { userId, withKey: keyId !== null }, ...(keyId !== null && { keyId }) };
+  const source = { ...fresh, params: command, ...giver, scheduleId };
+  const given = giveCommand(state, source, expiresAtMs, isIdempotent(command), decision);
+  return beginRun(given, { scheduleId, name, dueAtMs, commandId: fresh.commandId });
+}
+
+/** By request, at any time, by the user who asks. */
+export const runNow: Handler<'schedule_run'> = (state, { actor, scheduleId }, decision) => {
+  const schedule = findSchedule(state, scheduleId);
+  if (schedule === undefined) return { state, result: refuse(noSchedule(scheduleId)) };
+  const refusal = refuseCommand(state);
+  if (refusal !== undefined) return { state, result: refuse(refusal) };
+  const { nowMs } = decision;
+  const times = { dueAtMs: nowMs, expiresAtMs: nowMs + schedule.graceSeconds * 1000 };
+  const given = state.runs.running.length < maxRunning ? give(state, schedule, actor, times, decision) : undefined;
+  const run = given?.runs.running.at(-1);
+  if (given === undefined || run === undefined) {
+    const limit = 'runsByRequest';
+    return { state, result: refuse({ kind: 'rate_limited', limit, retryAfterSeconds: 10 }) };
+  }
+  return { state: given, result: accept({ ...run, outcome: 'running', reason: null }) };
+};
+
+export const noteAuthor: Reporter<'giver_checked'> = (state, { userId, keyId, isValid }, decision) => {
+  const isOf = (check: { userId: number; keyId: string | null }) => check.userId === userId && check.keyId === keyId;
+  if (!state.authorChecks.some(isOf)) return state;
+  const answer = { userId, keyId, atMs: decision.nowMs, isValid };
+  return runDue({ ...state, authorChecks: [...state.authorChecks.filter((check) => !isOf(check)), answer] }, decision);
+};
+
+function pursueLease(state: DeviceState, decision: Decision): DeviceState {
+  const { current } = state.lease;
+  if (current === null) return state;
+  const { nowMs, fresh: all } = decision;
+  // A disabled device is tried again, too.
+  const fresh = refuseCommand(state) === undefined ? all.shift() : null;
+  if (fresh === undefined) return state;
+  const attempted = noteAttempt(state, fresh?.commandId ?? null, nowMs);
+  if (fresh === null) return attempted;
+  const { then: params, givenBy, keyId } = current;
+  const giver = { ...(givenBy && { givenBy }), ...(keyId !== undefined && { keyId }) };
+  const source = { ...fresh, params, ...giver, scheduleId: leaseId };
+  return giveCommand(attempted, source, nowMs + attemptLifeMs, false, decision);
+}
+
+/** D1 is told the next due time with the projection, so that the minute's job notices a lost alarm. */
+export function noteNextDue(before: DeviceState | undefined, state: DeviceState): DeviceState {
+  if (before?.schedules === state.schedules && before.lease === state.lease) return state;
+  const { current } = state.lease;
+  const leaseEndsAtMs = current?.attempts === 0 ? current.endsAtMs : Infinity;
+  const startsAtMs = state.schedules.map(({ next }) => next?.startAtMs ?? Infinity);
+  const earliestMs = Math.min(leaseEndsAtMs, ...startsAtMs);
+  const dueAtMs = earliestMs === Infinity ? null : earliestMs;
+  if (before !== undefined && before.runs.dueAtMs === dueAtMs) return state;
+  const behind = markProjectionBehind(state);
+  return { ...behind, runs: { ...behind.runs, dueAtMs, dueVersion: behind.presence.projectionVersion } };
+}

@@ -1,0 +1,170 @@
+// Slice: a lease, "on for 30 minutes": a command with the command that takes it back. The latter is pursued until it is known
+// to have happened. A newer command, or a hand at the device, ends the pursuit. Sends nothing: see due.ts.
+import type { LeaseState } from '../../../protocol/vocabulary.ts';
+import type { ControlParams } from '../../control-command.ts';
+import type { Json } from '../../json.ts';
+import { accept, refuse } from '../../refusal.ts';
+import { hourMs, minuteMs, secondMs } from '../../time.ts';
+import { visibleResult, type Command } from '../commands/command-life.ts';
+import type { Handler } from '../core/events.ts';
+import type { DeviceState, Slice } from '../core/state.ts';
+import { appendRun, leaseId, type Run } from './ledger.ts';
+
+export type LeaseRequest = { seconds: number; then: ControlParams };
+
+export type Lease = LeaseRequest &
+  Pick<Command, 'commandId' | 'number' | 'params' | 'givenBy' | 'keyId'> & {
+    endsAtMs: number;
+    /** How often `then` was sent, last as `lastCommandId`. */
+    attempts: number;
+    lastCommandId: string | null;
+    /** Grows with each attempt; starts anew when the device comes back. */
+    pauses: number;
+    nextAttemptAtMs: number;
+  };
+
+export type LeaseSlice = {
+  current: Lease | null;
+  /** Commands that the broker has not answered for: once it has such a command, the lease is `next`. */
+  held: readonly { commandId: string; number: number; sinceMs: number; next: Lease | null }[];
+};
+
+const pausesMs = [10 * secondMs, 30 * secondMs, minuteMs, 2 * minuteMs, 5 * minuteMs, 15 * minuteMs, hourMs];
+/** A device that comes back may report a hand that moved it: that comes before the next attempt. */
+const afterReturnMs = 3 * secondMs;
+/** A publication that has not ended by then was lost with the object: the broker may have the command. */
+const heldMs = 15 * secondMs;
+
+export const leaseSlice: Slice<LeaseSlice> = {
+  initial: { current: null, held: [] },
+  row: 'own',
+  dueAtMs: (state) => leaseDueAtMs(state),
+  onNewOwner: 'forget',
+};
+
+export function leaseDueAtMs({ lease, presence }: DeviceState): number {
+  const { current, held } = lease;
+  const heldUntilMs = Math.max(0, ...held.map(({ sinceMs }) => sinceMs + heldMs));
+  if (current === null) return held.length > 0 ? heldUntilMs : Infinity;
+  const isWaiting = current.attempts > 0 && !presence.connection.isOnline;
+  return isWaiting ? Infinity : Math.max(current.nextAttemptAtMs, heldUntilMs);
+}
+
+/** A command was accepted. Only if the broker gets it, it ends the lease or begins its own. */
+export function holdLease(state: DeviceState, command: Command, request: LeaseRequest | undefined, nowMs: number) {
+  const { lease } = state;
+  if (command.scheduleId === leaseId) return state;
+  if (lease.current === null && lease.held.length === 0 && request === undefined) return state;
+  const { commandId, number } = command;
+  const next = request === undefined ? null : leaseOf(command, request, nowMs);
+  return withLease(state, { held: [...lease.held, { commandId, number, sinceMs: nowMs, next }] });
+}
+
+function leaseOf({ commandId, number, params, givenBy, keyId }: Command, request: LeaseRequest, nowMs: number): Lease {
+  const endsAtMs = nowMs + request.seconds * 1000;
+  const author = { ...(givenBy && { givenBy }), ...(keyId !== undefined && { keyId }) };
+  const progress = { attempts: 0, lastCommandId: null, pauses: 0, nextAttemptAtMs: endsAtMs };
+  return { ...request, commandId, number, params, ...author, endsAtMs, ...progress };
+}
+
+/** @param isTaken false if the broker certainly has not got the command */
+export function releaseLease(state: DeviceState, command: Command, isTaken: boolean): DeviceState {
+  const { current, held } = state.lease;
+  if ((current === null && held.length === 0) || command.scheduleId === leaseId) return state;
+  const own = held.find(({ commandId }) => commandId === command.commandId);
+  if (!isTaken) return own === undefined ? state : withLease(state, { held: held.filter((other) => other !== own) });
+  const isNewer = current === null || command.number > current.number;
+  const ended = isNewer && current !== null ? endLease(state, { outcome: 'skipped', reason: 'replaced' }) : state;
+  const later = held.filter(({ number }) => number > command.number);
+  return withLease(ended, { current: isNewer ? (own?.next ?? null) : current, held: later });
+}
+
+/** The object was lost with a publication: the broker may have the command, which is newer than the lease. */
+export function settleHeld(state: DeviceState, nowMs: number): DeviceState {
+  const { lease, commands } = state;
+  const newest = lease.held.at(-1);
+  const isUnderWay = commands.inFlight.length > 0 && nowMs < (newest?.sinceMs ?? 0) + heldMs;
+  if (newest === undefined || isUnderWay) return state;
+  return withLease(endLease(state, { outcome: 'skipped', reason: 'replaced' }), { current: newest.next, held: [] });
+}
+
+export function noteAttempt(state: DeviceState, commandId: string | null, nowMs: number): DeviceState {
+  const { current } = state.lease;
+  if (current === null) return state;
+  const pauseMs = pausesMs[Math.min(current.pauses, pausesMs.length - 1)] ?? hourMs;
+  const attempt = { attempts: current.attempts + 1, lastCommandId: commandId ?? current.lastCommandId };
+  const times = { pauses: current.pauses + 1, nextAttemptAtMs: nowMs + pauseMs };
+  return withLease(state, { current: { ...current, ...attempt, ...times } });
+}
+
+export function noteReturn(state: DeviceState, nowMs: number): DeviceState {
+  const { current } = state.lease;
+  if (current === null || current.attempts === 0) return state;
+  return withLease(state, { current: { ...current, pauses: 0, nextAttemptAtMs: nowMs + afterReturnMs } });
+}
+
+/** A report that shows the end, or a position that no command explains: then a hand moved the device. */
+export function noteReported(
+  state: DeviceState,
+  reported: ReadonlyMap<string, Json>,
+  changed: ReadonlyMap<string, Json>,
+  nowMs: number,
+): DeviceState {
+  const { current } = state.lease;
+  if (current === null) return state;
+  const [name = '', wanted] = visibleResult(current.then) ?? [];
+  if (current.attempts > 0 && reported.get(name) === wanted) return endLease(state, confirmed);
+  const isUnexplained = changed.has(name) && changed.get(name) !== visibleResult(current.params)?.[1];
+  const isUnderWay = state.commands.loaded.some(
+    ({ acceptedAtMs, expiresAtMs, confirmedAtMs }) =>
+      nowMs >= acceptedAtMs && nowMs < expiresAtMs && confirmedAtMs === null,
+  );
+  return isUnexplained && !isUnderWay ? endLease(state, { outcome: 'skipped', reason: 'replaced' }) : state;
+}
+
+/** The reply is the last word of a device that has never reported what would show the result. */
+export function noteReplied(state: DeviceState, commandId: string, isSuccess: boolean): DeviceState {
+  const { current } = state.lease;
+  if (current === null || current.lastCommandId !== commandId || !isSuccess) return state;
+  const [name] = visibleResult(current.then) ?? [];
+  const isReporting = state.properties.values.some(([valueName]) => valueName === name);
+  return isReporting ? state : endLease(state, { outcome: 'acknowledged', reason: null });
+}
+
+export const revokeLease: Handler<'lease_ended'> = (state) => {
+  const { current, held } = state.lease;
+  if (current === null && held.length === 0) return { state, result: refuse({ kind: 'not_found', what: 'lease' }) };
+  const ended = endLease(state, { outcome: 'skipped', reason: 'replaced' });
+  return { state: withLease(ended, { current: null, held: [] }), result: accept(null) };
+};
+
+const confirmed = { outcome: 'confirmed', reason: null } as const;
+
+/** Its end is a due time: if that has come, it ends as a run. */
+function endLease(state: DeviceState, end: Pick<Run, 'outcome' | 'reason'>): DeviceState {
+  const { current } = state.lease;
+  if (current === null) return state;
+  const ended = withLease(state, { current: null });
+  if (current.attempts === 0) return ended;
+  const { endsAtMs: dueAtMs, lastCommandId: commandId } = current;
+  return appendRun(ended, { scheduleId: leaseId, name: '', dueAtMs, commandId, ...end });
+}
+
+export type LeaseView = Pick<Lease, 'then' | 'endsAtMs' | 'attempts' | 'commandId' | 'lastCommandId'> & {
+  state: LeaseState;
+  nextAttemptAtMs: number | null;
+};
+
+export function viewLease(state: DeviceState): LeaseView | null {
+  const { current } = state.lease;
+  if (current === null) return null;
+  const { then, endsAtMs, attempts, commandId, lastCommandId } = current;
+  const dueAtMs = leaseDueAtMs(state);
+  const nextAttemptAtMs = dueAtMs === Infinity ? null : dueAtMs;
+  const leaseState = attempts === 0 ? 'running' : 'pursuing';
+  return { then, endsAtMs, attempts, commandId, lastCommandId, nextAttemptAtMs, state: leaseState };
+}
+
+function withLease(state: DeviceState, change: Partial<LeaseSlice>): DeviceState {
+  return { ...state, lease: { ...state.lease, ...change } };
+}

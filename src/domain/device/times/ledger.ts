@@ -1,0 +1,103 @@
+// Slice: the ledger of due times. Each due time ends in exactly one run: here while its command is open, then in the ring that
+// storage keeps. Decides when a run has ended; what begins one is due.ts.
+import type { RunOutcome, RunReason } from '../../../protocol/vocabulary.ts';
+import { secondMs } from '../../time.ts';
+import { describeCommand, isIdempotent, type Command } from '../commands/command-life.ts';
+import { appendHistory } from '../core/history.ts';
+import type { DeviceState, Slice } from '../core/state.ts';
+
+/** In place of a schedule's id: the end of a lease. */
+export const leaseId = 'lease';
+
+type RunOf = { scheduleId: string; name: string; dueAtMs: number; commandId: string | null };
+export type Run = RunOf & { outcome: RunOutcome; reason: RunReason | null };
+type RunningRun = RunOf & { commandId: string };
+
+export type RunsSlice = {
+  /** Number of the last run in the ring. */
+  entries: number;
+  running: readonly RunningRun[];
+  /** The next due time, and the version of the projection from which on D1 has to be told it; null if D1 has it. */
+  dueAtMs: number | null;
+  dueVersion: number | null;
+};
+
+/** Runs that storage keeps. */
+export const runSize = 200;
+/** Open runs, beyond which none begins by request. */
+export const maxRunning = 48;
+/** After the device replied, so long a report may still show the result. */
+const confirmWithinMs = 10 * secondMs;
+
+export const runsSlice: Slice<RunsSlice> = {
+  initial: { entries: 0, running: [], dueAtMs: null, dueVersion: null },
+  row: 'own',
+  dueAtMs: (state) => Math.min(Infinity, ...state.runs.running.map((run) => settleAtMs(commandOf(state, run)))),
+  onNewOwner: 'forget',
+};
+
+export function appendRun(state: DeviceState, entry: Run): DeviceState {
+  const number = state.runs.entries + 1;
+  return appendHistory({ ...state, runs: { ...state.runs, entries: number } }, { kind: 'run', number, entry });
+}
+
+export function beginRun(state: DeviceState, run: RunningRun): DeviceState {
+  return { ...state, runs: { ...state.runs, running: [...state.runs.running, run] } };
+}
+
+/** Storage loads these commands with each event. */
+export function runningCommands({ runs }: DeviceState): string[] {
+  return runs.running.map(({ commandId }) => commandId);
+}
+
+/** In the decision that ends the command, so that both are written together. */
+export function settleRuns(state: DeviceState, nowMs: number): DeviceState {
+  let next = state;
+  for (const run of state.runs.running) {
+    const command = commandOf(state, run);
+    const end = command === undefined ? unknown : endOf(state, command, nowMs);
+    if (end === undefined) continue;
+    const running = next.runs.running.filter((other) => other !== run);
+    next = appendRun({ ...next, runs: { ...next.runs, running } }, { ...run, ...end });
+  }
+  return next;
+}
+
+type RunEnd = Pick<Run, 'outcome' | 'reason'>;
+const unknown: RunEnd = { outcome: 'published', reason: 'outcome_unknown' };
+
+function endOf(state: DeviceState, command: Command, nowMs: number): RunEnd | undefined {
+  const described = describeCommand(command, state.presence.connection.isOnline, nowMs);
+  switch (described.state) {
+    case 'confirmed':
+      return { outcome: 'confirmed', reason: null };
+    case 'acknowledged':
+      return nowMs < settleAtMs(command) ? undefined : { outcome: 'acknowledged', reason: null };
+    case 'failed':
+      return { outcome: 'refused', reason: described.reason as RunReason };
+    case 'undelivered':
+      return { outcome: 'missed', reason: described.reason === 'no_subscriber' ? 'device_offline' : 'service_down' };
+    case 'cancelled':
+      if (described.reason === 'replaced') return { outcome: 'skipped', reason: 'replaced' };
+      return { outcome: 'refused', reason: described.reason === 'revoked' ? 'author_lost_right' : 'cancelled' };
+    case 'expired':
+      if (described.reason === 'outcome_unknown') return unknown;
+      if (command.isAwaitingDevice) return { outcome: 'missed', reason: 'device_offline' };
+      if (command.brokerAcknowledgedAtMs !== null) return { outcome: 'published', reason: null };
+      // A command that waits is tried again until the broker takes it: it did not.
+      return command.isQueued ? { outcome: 'missed', reason: 'service_down' } : unknown;
+    default:
+      return undefined;
+  }
+}
+
+function settleAtMs(command: Command | undefined): number {
+  if (command === undefined) return 0;
+  const { deviceAcknowledgedAtMs, expiresAtMs } = command;
+  if (deviceAcknowledgedAtMs === null) return expiresAtMs;
+  return isIdempotent(command.params) ? deviceAcknowledgedAtMs + confirmWithinMs : deviceAcknowledgedAtMs;
+}
+
+function commandOf({ commands }: DeviceState, { commandId }: RunningRun): Command | undefined {
+  return commands.loaded.find((command) => command.commandId === commandId);
+}

@@ -1,0 +1,208 @@
+// Slice: the schedules of a device: made, replaced, paused and removed by its owner and operators. The next due time follows from
+// the last entry of the ledger, never from the clock, so that a late or lost alarm leaves no hole. What a due time does is due.ts.
+import type { PauseReason, SkipReason } from '../../../protocol/vocabulary.ts';
+import { seesSharing, type Actor } from '../../access.ts';
+import type { ControlParams } from '../../control-command.ts';
+import { fingerprint } from '../../fingerprint.ts';
+import { accept, refuse, type Outcome, type Refusal } from '../../refusal.ts';
+import { secondMs } from '../../time.ts';
+import { refuseCommand } from '../commands/commands.ts';
+import type { Handler } from '../core/events.ts';
+import type { DeviceState, Slice } from '../core/state.ts';
+import { nextDue, type Due, type Timing } from './calendar.ts';
+import { appendRun, type Run } from './ledger.ts';
+
+export type ScheduleDraft = {
+  name: string;
+  timing: Timing;
+  command: ControlParams;
+  jitterSeconds: number;
+  graceSeconds: number;
+  enabled: boolean;
+  /** If the clock is odd at the time of a one-shot. */
+  why: string | null;
+};
+
+type Author = Pick<Actor, 'userId' | 'keyId'>;
+
+/** `startAtMs`: with jitter. */
+export type NextRun = Due & { startAtMs: number };
+
+export type Schedule = Omit<ScheduleDraft, 'enabled' | 'why'> & {
+  scheduleId: string;
+  /** Made, replaced or resumed it last: its runs are given by this user. */
+  author: Author;
+  pausedBecause: PauseReason | null;
+  /** Null: no due time is left. */
+  next: NextRun | null;
+};
+
+/** A device is asked about once: D1 says whether the author's account and API key are valid. `isValid`: null until it does. */
+export type AuthorCheck = Author & { atMs: number; isValid: boolean | null };
+
+export type SchedulesSlice = readonly Schedule[];
+
+export const maxRecurring = 32;
+export const maxOneShots = 8;
+/** D1 that does not answer is asked again. */
+export const askAgainAfterMs = 10 * secondMs;
+
+export const schedulesSlice: Slice<SchedulesSlice> = {
+  initial: [],
+  row: 'own',
+  dueAtMs: (state) => Math.min(Infinity, ...state.schedules.map((schedule) => runAtMs(state, schedule))),
+  onNewOwner: 'forget',
+};
+
+/** Memory only. */
+export const authorChecksSlice: Slice<readonly AuthorCheck[]> = { initial: [], row: 'none', onNewOwner: 'forget' };
+
+/** When the next run starts, or D1 is asked again about its author. */
+export function runAtMs(state: DeviceState, schedule: Schedule): number {
+  const startAtMs = schedule.next?.startAtMs ?? Infinity;
+  const check = checkOf(state, schedule);
+  return check?.isValid === null ? Math.max(startAtMs, check.atMs + askAgainAfterMs) : startAtMs;
+}
+
+export function checkOf({ authorChecks }: DeviceState, { author }: Schedule): AuthorCheck | undefined {
+  return authorChecks.find(({ userId, keyId }) => userId === author.userId && keyId === author.keyId);
+}
+
+export const putSchedule: Handler<'schedule_put'> = (state, { actor, scheduleId, draft, isNew }, { nowMs }) => {
+  const former = findSchedule(state, scheduleId);
+  if (former === undefined && !isNew) return { state, result: refuse(noSchedule(scheduleId)) };
+  const { enabled, why, ...rest } = draft;
+  const next = planNext(scheduleId, rest, nowMs);
+  const open = state.schedules.filter((other) => other !== former && other.next !== null);
+  const refusal = refuseCommand(state) ?? refuseLast(next) ?? refuseMore(open, draft);
+  if (refusal !== undefined) return { state, result: refuse(refusal) };
+  const { userId, keyId } = actor;
+  const pausedBecause = enabled ? null : ('user' as const);
+  const schedule = {
+    ...rest,
+    scheduleId,
+    author: { userId, keyId },
+    pausedBecause,
+    next: next && { ...next, why: why ?? next.why },
+  };
+  // Schedules without a due time stay until the next is made.
+  const others = isNew ? open : state.schedules.filter((other) => other !== former);
+  const put = { ...passOver(state, former, nowMs), schedules: [...others, schedule] };
+  return { state: put, result: accept(viewSchedule(put, schedule, actor)) };
+};
+
+export const changeSchedule: Handler<'schedule_changed'> = (state, { actor, scheduleId, change }, { nowMs }) => {
+  const former = findSchedule(state, scheduleId);
+  if (former === undefined) return { state, result: refuse(noSchedule(scheduleId)) };
+  if (change === 'remove') {
+    const schedules = state.schedules.filter((other) => other !== former);
+    return { state: { ...passOver(state, former, nowMs), schedules }, result: accept(null) };
+  }
+  const { userId, keyId } = actor;
+  const resumed = { pausedBecause: null, author: { userId, keyId } };
+  const changed = { ...former, ...(change === 'resume' ? resumed : { pausedBecause: 'user' as const }) };
+  const next = withSchedule(state, changed);
+  return { state: next, result: accept(viewSchedule(next, changed, actor)) };
+};
+
+/** The schedule goes on from its due time, which has its entry in the ledger. */
+export function advance(state: DeviceState, schedule: Schedule, change: Partial<Schedule> = {}): DeviceState {
+  if (schedule.next === null) return state;
+  const next = planNext(schedule.scheduleId, schedule, schedule.next.dueAtMs);
+  return withSchedule(state, { ...schedule, ...change, next });
+}
+
+export function endDue(schedule: Schedule, { dueAtMs }: NextRun, end: Pick<Run, 'outcome' | 'reason'>): Run {
+  const { scheduleId, name } = schedule;
+  return { scheduleId, name, dueAtMs, commandId: null, ...end };
+}
+
+/** A due time whose jitter is not over when its schedule is replaced or removed. */
+function passOver(state: DeviceState, former: Schedule | undefined, nowMs: number): DeviceState {
+  if (former?.next == null || former.next.dueAtMs > nowMs) return state;
+  return appendRun(state, endDue(former, former.next, { outcome: 'skipped', reason: 'replaced' }));
+}
+
+export function planNext(
+  scheduleId: string,
+  { timing, jitterSeconds }: Pick<Schedule, 'timing' | 'jitterSeconds'>,
+  afterMs: number,
+): NextRun | null {
+  const due = nextDue(timing, afterMs);
+  if (due === null) return null;
+  const spread = fingerprint(`${scheduleId} ${due.dueAtMs}`) / 2 ** 53;
+  return { ...due, startAtMs: due.dueAtMs + Math.floor(jitterSeconds * spread * 1000) };
+}
+
+export type NextView = Pick<Due, 'dueAtMs' | 'why'> & { scheduleId: string; skip: SkipReason | null };
+
+/** The next due times of all schedules, the earliest first. */
+export function listNext(state: DeviceState, count: number): NextView[] {
+  type Head = { schedule: Schedule; due: Due };
+  let heads = state.schedules.flatMap((schedule): Head[] =>
+    schedule.next === null ? [] : [{ schedule, due: schedule.next }],
+  );
+  const list: NextView[] = [];
+  while (list.length < count && heads.length > 0) {
+    const first = heads.reduce((earliest, head) => (head.due.dueAtMs < earliest.due.dueAtMs ? head : earliest));
+    const { schedule, due } = first;
+    const skip = due.skip ?? (pauseOf(state, schedule) === null ? null : 'paused');
+    list.push({ scheduleId: schedule.scheduleId, dueAtMs: due.dueAtMs, why: due.why, skip });
+    const later = nextDue(schedule.timing, due.dueAtMs);
+    const followed = later === null ? [] : [{ schedule, due: later }];
+    heads = heads.flatMap((head) => (head === first ? followed : [head]));
+  }
+  return list;
+}
+
+export type ScheduleView = Omit<Schedule, 'author' | 'next'> & {
+  nextDueAtMs: number | null;
+  why: string | null;
+  author: { userId: number | null; withKey: boolean };
+};
+
+/** @param actor `userId` of the author is null for an actor without the right `readSharing` */
+export function viewSchedule(state: DeviceState, schedule: Schedule, actor: Actor): ScheduleView {
+  const { author, next, ...rest } = schedule;
+  const { userId, keyId } = author;
+  const isShown = userId === actor.userId || seesSharing(state, actor);
+  const shown = { userId: isShown ? userId : null, withKey: keyId !== null };
+  const times = { nextDueAtMs: next?.dueAtMs ?? null, why: next?.why ?? null };
+  return { ...rest, pausedBecause: pauseOf(state, schedule), author: shown, ...times };
+}
+
+export function findSchedule({ schedules }: DeviceState, scheduleId: string): Schedule | undefined {
+  return schedules.find((schedule) => schedule.scheduleId === scheduleId);
+}
+
+export function readSchedule(state: DeviceState, scheduleId: string, actor: Actor): Outcome<ScheduleView> {
+  const schedule = findSchedule(state, scheduleId);
+  return schedule === undefined ? refuse(noSchedule(scheduleId)) : accept(viewSchedule(state, schedule, actor));
+}
+
+/** A disabled device runs none; it goes on when the device is enabled. */
+export function pauseOf({ identity }: DeviceState, { pausedBecause }: Schedule): PauseReason | null {
+  return pausedBecause ?? (identity.isDisabled ? 'device_disabled' : null);
+}
+
+export function noSchedule(id: string): Refusal {
+  return { kind: 'not_found', what: 'schedule', id };
+}
+
+function refuseLast(next: NextRun | null): Refusal | undefined {
+  return next === null ? { kind: 'invalid_input', path: 'at', problem: 'never comes' } : undefined;
+}
+
+function refuseMore(open: readonly Schedule[], { timing }: ScheduleDraft): Refusal | undefined {
+  const alike = open.filter((other) => other.timing.kind === timing.kind);
+  const [name, max] =
+    timing.kind === 'once'
+      ? (['oneShotsPerDevice', maxOneShots] as const)
+      : (['schedulesPerDevice', maxRecurring] as const);
+  return alike.length < max ? undefined : { kind: 'limit_reached', limit: { name, max } };
+}
+
+function withSchedule(state: DeviceState, schedule: Schedule): DeviceState {
+  const replace = (other: Schedule) => (other.scheduleId === schedule.scheduleId ? schedule : other);
+  return { ...state, schedules: state.schedules.map(replace) };
+}

@@ -1,0 +1,436 @@
+// Due times on the core with a moved clock: each ends in exactly one run, nothing is pressed beyond its grace, and the end of a
+// lease is pursued. The real object, its alarm and HTTP: test/worker/devices/schedules.test.ts.
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { fuzzSeed } from '../../../rig/inputs/fuzzing.ts';
+import { inPerson } from '../../../src/domain/access.ts';
+import { nextDue, type Timing } from '../../../src/domain/device/times/calendar.ts';
+import { runDue } from '../../../src/domain/device/times/due.ts';
+import { viewLease } from '../../../src/domain/device/times/lease.ts';
+import { listNext, maxOneShots, maxRecurring, type ScheduleDraft } from '../../../src/domain/device/times/schedules.ts';
+import { unwrap } from '../../../src/domain/refusal.ts';
+import { topicActions } from '../../../src/protocol/mqtt.ts';
+import { CoreDevice } from './core-device.ts';
+
+const second = 1_000;
+const minute = 60 * second;
+const hour = 60 * minute;
+const day = 24 * hour;
+/** A Monday, 0:00 in Berlin, in summer. */
+const start = Date.UTC(2027, 5, 6, 22);
+const up = { action: 'toggle', position: 'up' } as const;
+const down = { action: 'toggle', position: 'down' } as const;
+const pulse = { action: 'pulse' } as const;
+const everyDay = ['mon', 'tue', 'wed', 'thu', 'fri', 'sat', 'sun'] as const;
+
+const at = (time: string, more: object = {}): Timing => ({
+  kind: 'recurring',
+  at: { time },
+  days: everyDay,
+  zone: 'Europe/Berlin',
+  from: null,
+  until: null,
+  except: [],
+  ...more,
+});
+const once = (atMs: number): Timing => ({ kind: 'once', atMs });
+
+function draft(timing: Timing, more: Partial<ScheduleDraft> = {}): ScheduleDraft {
+  const plain = { name: 'S', command: up, jitterSeconds: 0, graceSeconds: 60, enabled: true, why: null };
+  return { ...plain, timing, ...more };
+}
+
+function put(
+  device: CoreDevice,
+  scheduleId: string,
+  timing: Timing,
+  more: Partial<ScheduleDraft> = {},
+  actor = inPerson(1),
+) {
+  const event = { kind: 'schedule_put', actor, scheduleId, draft: draft(timing, more), isNew: true } as const;
+  return device.run(event);
+}
+
+function online(): CoreDevice {
+  const device = new CoreDevice(start);
+  device.connect();
+  return device;
+}
+
+/** Moves the clock and fires each alarm at its time. */
+function wait(device: CoreDevice, ms: number): void {
+  const endMs = device.nowMs + ms;
+  for (let fired = 0; fired < 10_000; fired++) {
+    const { setAtMs } = device.state.alarm;
+    if (setAtMs === null || setAtMs > endMs) break;
+    device.nowMs = Math.max(device.nowMs, setAtMs);
+    device.fireAlarm();
+  }
+  device.nowMs = endMs;
+}
+
+const pressed = ({ published }: CoreDevice) =>
+  published
+    .filter(({ topic }) => topic.endsWith(topicActions.propertySet))
+    .map(({ payload }) => JSON.parse(payload) as { id: string; params: Record<string, unknown> });
+
+function reply(device: CoreDevice, code = 200): void {
+  const { id } = pressed(device).at(-1) ?? { id: '' };
+  device.receive(topicActions.propertyPost, { method: 'thing.service.property.set_reply', id, code });
+}
+const report = (device: CoreDevice, position: string) =>
+  device.receive(topicActions.propertyPost, { params: { position } });
+
+const share = (device: CoreDevice, userId: number, role: 'operator' | 'viewer') =>
+  device.run({ kind: 'member_joined', userId, role, invitedBy: 1, email: 'b@example.test', address: null });
+
+describe('a schedule', () => {
+  it('presses at its time, each day, and each run ends as its command does', () => {
+    const device = online();
+    put(device, 's', at('07:30'));
+    wait(device, 7 * hour + 30 * minute - 1);
+    expect(pressed(device)).toEqual([]);
+    wait(device, 1);
+    expect(pressed(device)).toMatchObject([{ params: up }]);
+    expect(device.commands()[0]).toMatchObject({ scheduleId: 's', givenBy: { userId: 1, withKey: false } });
+    reply(device);
+    report(device, 'up');
+    wait(device, day);
+    reply(device);
+    wait(device, day - hour);
+    report(device, 'middle');
+    wait(device, hour + 2 * minute);
+    const dueAtMs = start + 7.5 * hour;
+    expect(device.runs).toMatchObject([
+      { scheduleId: 's', dueAtMs, outcome: 'confirmed', commandId: device.commands()[2]?.commandId },
+      { dueAtMs: dueAtMs + day, outcome: 'acknowledged' },
+      { dueAtMs: dueAtMs + 2 * day, outcome: 'published', reason: null },
+    ]);
+  });
+
+  it.each([
+    ['failed with a code', pulse, (device: CoreDevice) => reply(device, 500), 'refused', 'device replied 500'],
+    [
+      'replaced by a newer command',
+      up,
+      (device: CoreDevice) => device.request({ params: down, ttlSeconds: undefined }),
+      'skipped',
+      'replaced',
+    ],
+    ['not answered', pulse, () => undefined, 'published', null],
+  ] as const)('ends a run whose command was %s', (_, command, then, outcome, reason) => {
+    const device = online();
+    put(device, 's', once(start + hour), { command, graceSeconds: 10 });
+    wait(device, hour);
+    if (outcome === 'skipped') device.disconnect();
+    then(device);
+    wait(device, minute);
+    expect(device.runs).toMatchObject([{ outcome, reason }]);
+  });
+
+  it('lets a position wait within its grace for a device that is away, and nothing else', () => {
+    const device = new CoreDevice(start);
+    put(device, 'momentary', once(start + hour), { command: pulse, graceSeconds: 10 });
+    put(device, 'misses', once(start + 2 * hour), { graceSeconds: 60 });
+    put(device, 'waits', once(start + 3 * hour), { graceSeconds: 600 });
+    wait(device, 3 * hour + 5 * minute);
+    expect(pressed(device)).toHaveLength(2);
+    device.connect();
+    reply(device);
+    report(device, 'up');
+    expect(pressed(device)).toHaveLength(3);
+    expect(device.runs).toMatchObject([
+      { scheduleId: 'momentary', outcome: 'missed', reason: 'device_offline' },
+      { scheduleId: 'misses', outcome: 'missed', reason: 'device_offline' },
+      { scheduleId: 'waits', outcome: 'confirmed' },
+    ]);
+  });
+
+  it('is tried again within its grace while no broker takes it', () => {
+    const device = online();
+    put(device, 'comes', once(start + hour));
+    put(device, 'fails', once(start + 2 * hour));
+    device.hasBroker = false;
+    wait(device, hour);
+    device.hasBroker = true;
+    wait(device, 15 * second);
+    expect(pressed(device)).toHaveLength(1);
+    reply(device);
+    report(device, 'up');
+    device.hasBroker = false;
+    wait(device, 2 * hour);
+    expect(device.runs).toMatchObject([{ outcome: 'confirmed' }, { outcome: 'missed', reason: 'service_down' }]);
+  });
+
+  it('is missed beyond its grace, by a late alarm or because nothing ran the device', () => {
+    const device = online();
+    put(device, 's', at('07:00'));
+    for (const lateMs of [58 * second, 59 * second, 3 * minute]) {
+      device.nowMs = start + device.runs.length * day + 7 * hour + lateMs;
+      device.fireAlarm();
+      device.fireAlarm();
+      wait(device, 10 * minute);
+    }
+    expect(device.runs).toMatchObject([
+      { outcome: 'published' },
+      { outcome: 'missed', reason: 'too_late' },
+      { outcome: 'missed', reason: 'service_down' },
+    ]);
+    expect(pressed(device)).toHaveLength(1);
+  });
+
+  it('says of what it skips why: an excepted date, the sun, a pause, a disabled device', () => {
+    const device = online();
+    put(device, 'except', at('01:00', { except: ['2027-06-07'] }));
+    const tromso = { sun: 'sunrise', offsetMinutes: 0, place: { latitude: 69.6, longitude: 19 } };
+    put(device, 'sun', at('', { at: tromso }));
+    put(device, 'paused', at('03:00'), { enabled: false });
+    put(device, 'disabled', at('22:00'));
+    wait(device, 20 * hour);
+    device.run({ kind: 'administered', actor: inPerson(1), change: { isDisabled: true } });
+    wait(device, 4 * hour);
+    expect(device.runs.map(({ scheduleId, outcome, reason }) => [scheduleId, outcome, reason])).toEqual([
+      ['except', 'skipped', 'excepted'],
+      ['paused', 'skipped', 'paused'],
+      ['sun', 'skipped', 'no_sun_event'],
+      ['disabled', 'skipped', 'paused'],
+    ]);
+    device.run({ kind: 'administered', actor: inPerson(1), change: { isDisabled: false } });
+    device.connect();
+    wait(device, day);
+    expect(device.runs.findLast(({ scheduleId }) => scheduleId === 'disabled')).toMatchObject({ outcome: 'published' });
+  });
+
+  it('spreads its runs by its jitter and keeps their due times', () => {
+    const startsAt = [...Array(20).keys()].map((index) => {
+      const device = online();
+      put(device, `s${index}`, at('07:00'), { jitterSeconds: 20 });
+      wait(device, 8 * hour);
+      expect(device.runs).toMatchObject([{ dueAtMs: start + 7 * hour }]);
+      return (device.commands()[0]?.acceptedAtMs ?? 0) - (start + 7 * hour);
+    });
+    expect(Math.max(...startsAt)).toBeLessThan(20 * second);
+    expect(new Set(startsAt).size).toBeGreaterThan(15);
+  });
+
+  it('that is replaced or removed within its jitter leaves that due time as replaced', () => {
+    const device = online();
+    put(device, 's', at('07:00'), { jitterSeconds: 3600 });
+    wait(device, 7 * hour);
+    const removed = { kind: 'schedule_changed', actor: inPerson(1), scheduleId: 's', change: 'remove' } as const;
+    expect(device.run(removed)).toMatchObject({ ok: true });
+    expect(device.run(removed)).toMatchObject({ ok: false });
+    expect(device.runs).toMatchObject([{ dueAtMs: start + 7 * hour, outcome: 'skipped', reason: 'replaced' }]);
+    wait(device, 2 * day);
+    expect(device.runs).toHaveLength(1);
+  });
+
+  it('is refused beyond 32 and 8 at a device, if its time never comes, and by a device that takes no commands', () => {
+    const device = online();
+    for (let index = 0; index < maxRecurring; index++) put(device, `r${index}`, at('07:00'));
+    for (let index = 0; index < maxOneShots; index++) put(device, `o${index}`, once(start + hour));
+    expect(put(device, 'more', at('07:00'))).toMatchObject({ refusal: { limit: { name: 'schedulesPerDevice' } } });
+    expect(put(device, 'more', once(start + hour))).toMatchObject({
+      refusal: { limit: { name: 'oneShotsPerDevice' } },
+    });
+    expect(put(device, 'more', once(start))).toMatchObject({ refusal: { path: 'at' } });
+    wait(device, 2 * hour);
+    expect(put(device, 'more', once(start + 3 * hour))).toMatchObject({ ok: true });
+    device.run({ kind: 'administered', actor: inPerson(1), change: { isDisabled: true } });
+    expect(put(device, 'more', once(start + 3 * hour))).toMatchObject({ refusal: { kind: 'device_disabled' } });
+  });
+
+  it('ends with the device’s owner', () => {
+    const device = online();
+    put(device, 's', at('07:00'));
+    device.run({ kind: 'released', actor: inPerson(1), defaultName: 'A switch' });
+    expect(device.state).toMatchObject({ schedules: [], runs: { entries: 0, dueAtMs: null } });
+  });
+});
+
+describe('the author of a schedule', () => {
+  const withAuthor = (author = inPerson(2)) => {
+    const device = online();
+    share(device, 2, 'operator');
+    unwrap(put(device, 's', at('07:00'), {}, author));
+    return device;
+  };
+
+  it('is asked about at each run, and the run waits for the answer within its grace', () => {
+    const device = withAuthor({ ...inPerson(2), keyId: 'ak_1' });
+    wait(device, 7 * hour + 30 * second);
+    expect(pressed(device)).toEqual([]);
+    device.isAuthorValid = true;
+    wait(device, 10 * second);
+    expect(pressed(device)).toHaveLength(1);
+    expect(device.commands()[0]).toMatchObject({ keyId: 'ak_1', givenBy: { userId: 2, withKey: true } });
+    device.isAuthorValid = undefined;
+    wait(device, day);
+    wait(device, 5 * minute);
+    expect(device.runs).toMatchObject([{ outcome: 'published' }, { outcome: 'missed', reason: 'service_down' }]);
+    expect(pressed(device)).toHaveLength(1);
+  });
+
+  it.each(['removed', 'lowered', 'disabled'] as const)('who was %s pauses it, and the owner sees why', (what) => {
+    const device = withAuthor();
+    const party = { userId: 2, email: 'b@example.test', address: null };
+    if (what === 'removed') device.run({ kind: 'member_removed', actor: inPerson(1), ...party });
+    if (what === 'lowered') device.run({ kind: 'member_changed', actor: inPerson(1), role: 'viewer', ...party });
+    device.isAuthorValid = what !== 'disabled';
+    wait(device, 8 * hour);
+    wait(device, day);
+    expect(device.runs).toMatchObject([
+      { outcome: 'refused', reason: 'author_lost_right' },
+      { outcome: 'skipped', reason: 'paused' },
+    ]);
+    expect(pressed(device)).toEqual([]);
+    expect(device.events()).toContainEqual(
+      expect.objectContaining({ status: 'schedule', reason: 'schedule_paused', detail: 's' }),
+    );
+    device.run({ kind: 'schedule_changed', actor: inPerson(1), scheduleId: 's', change: 'resume' });
+    wait(device, day);
+    expect(pressed(device)).toHaveLength(1);
+  });
+});
+
+it('a schedule that waits writes nothing, and D1 is told each next due time', () => {
+  const device = online();
+  wait(device, minute);
+  put(device, 's', at('07:00'));
+  const told = () =>
+    device.effects.flatMap((effect) => (effect.kind === 'write_projection' ? [effect.projection.due] : []));
+  expect(told().at(-1)).toEqual({ atMs: start + 7 * hour });
+  const rows = device.savedRows();
+  const before = told().length;
+  device.nowMs += 6 * hour;
+  report(device, 'up');
+  expect(device.savedRows()['schedules']).toBe(rows['schedules']);
+  expect(
+    told()
+      .slice(before)
+      .filter((due) => due !== null),
+  ).toEqual([]);
+  wait(device, 2 * hour);
+  expect(told().findLast((due) => due !== null)).toEqual({ atMs: start + day + 7 * hour });
+  device.run({ kind: 'schedule_changed', actor: inPerson(1), scheduleId: 's', change: 'remove' });
+  wait(device, minute);
+  expect(told().findLast((due) => due !== null)).toEqual({ atMs: null });
+});
+
+it('what lies ahead is listed over all schedules, paused ones as skipped', () => {
+  const device = online();
+  put(device, 'late', at('09:00'));
+  put(device, 'early', at('08:00'), { enabled: false });
+  expect(listNext(device.state, 3)).toEqual([
+    { scheduleId: 'early', dueAtMs: start + 8 * hour, why: null, skip: 'paused' },
+    { scheduleId: 'late', dueAtMs: start + 9 * hour, why: null, skip: null },
+    { scheduleId: 'early', dueAtMs: start + day + 8 * hour, why: null, skip: 'paused' },
+  ]);
+});
+
+it('a year without the object is settled in bounded steps, without a hole', () => {
+  const device = online();
+  put(device, 's', at('07:00'));
+  device.nowMs += 365 * day;
+  const decision = { nowMs: device.nowMs, effects: [], fresh: [] };
+  expect(runDue(device.state, decision).newHistory).toHaveLength(200);
+  device.fireAlarm();
+  expect(device.runs).toHaveLength(365);
+  expect(new Set(device.runs.map(({ dueAtMs }) => dueAtMs)).size).toBe(365);
+  expect(device.state.runs.entries).toBe(365);
+});
+
+describe('whatever happens', () => {
+  const timing = fc.oneof(
+    fc.constantFrom('00:10', '02:30', '07:00', '23:50').map((time) => at(time)),
+    fc.integer({ min: 1, max: 5 * 24 }).map((hours) => once(start + hours * hour)),
+  );
+  const schedule = fc.record({
+    timing,
+    command: fc.constantFrom(up, down, pulse),
+    jitterSeconds: fc.constantFrom(0, 20),
+    graceSeconds: fc.constantFrom(10, 60, 600),
+  });
+  const step = fc.record({
+    waitMs: fc.oneof(fc.integer({ min: 0, max: 2 * minute }), fc.integer({ min: 0, max: 9 * hour })),
+    does: fc.constantFrom(
+      'alarm',
+      'alarm',
+      'twice',
+      'late',
+      'lost',
+      'sleep',
+      'die',
+      'reply',
+      'connect',
+      'leave',
+      'press',
+      'broker',
+      'woken',
+    ),
+  });
+
+  it('each due time has one outcome, and none is pressed beyond its grace or twice', () => {
+    const histories = fc.tuple(fc.array(schedule, { minLength: 1, maxLength: 4 }), fc.array(step, { maxLength: 60 }));
+    fc.assert(
+      fc.property(histories, ([schedules, steps]) => {
+        const device = online();
+        const graces = new Map<string, number>();
+        for (const [index, { timing: when, command, jitterSeconds, graceSeconds }] of schedules.entries()) {
+          const grace = command === pulse ? 10 : graceSeconds;
+          graces.set(`s${index}`, (grace + jitterSeconds) * second);
+          put(device, `s${index}`, when, { command, jitterSeconds, graceSeconds: grace });
+        }
+        for (const { waitMs, does } of steps) {
+          if (does === 'late' || does === 'lost') device.nowMs += waitMs;
+          else wait(device, waitMs);
+          if (does === 'sleep') device.sleep();
+          device.isDying = does === 'die';
+          if (['alarm', 'twice', 'late', 'die'].includes(does)) device.fireAlarm();
+          if (does === 'twice') device.run({ kind: 'alarm_fired', scheduledAtMs: device.nowMs });
+          device.isDying = false;
+          if (does === 'reply') reply(device);
+          if (does === 'connect') device.connect();
+          if (does === 'leave') device.disconnect();
+          if (does === 'press') device.request({ params: up, ttlSeconds: undefined });
+          if (does === 'broker') device.hasBroker = !device.hasBroker;
+          if (does === 'woken') device.run({ kind: 'woken' });
+        }
+        // The minute's job wakes it, whatever became of its alarm.
+        device.run({ kind: 'woken' });
+        const untilMs = device.nowMs;
+        wait(device, 20 * minute);
+        const ids = device.runs.map(({ scheduleId, dueAtMs }) => `${scheduleId}:${dueAtMs}`);
+        expect(new Set(ids).size).toBe(ids.length);
+        for (const [index, { timing: when, jitterSeconds }] of schedules.entries()) {
+          for (
+            let due = nextDue(when, start);
+            due !== null && due.dueAtMs + jitterSeconds * second <= untilMs;
+            due = nextDue(when, due.dueAtMs)
+          ) {
+            expect(ids).toContain(`s${index}:${due.dueAtMs}`);
+          }
+        }
+        expect(device.state.runs.running.filter(({ dueAtMs }) => dueAtMs <= untilMs - hour)).toEqual([]);
+        const all = [...device.runs, ...device.state.runs.running];
+        const runOf = new Map(all.flatMap((run) => (run.commandId === null ? [] : [[run.commandId, run]])));
+        for (const { commandId, scheduleId = '', acceptedAtMs, expiresAtMs } of device.commands()) {
+          const run = runOf.get(commandId);
+          if (scheduleId === '') continue;
+          const lastMs = (run?.dueAtMs ?? 0) + (graces.get(scheduleId) ?? 0);
+          expect(acceptedAtMs).toBeLessThan(lastMs);
+          expect(expiresAtMs).toBeLessThanOrEqual(lastMs);
+        }
+        for (const effect of device.effects) {
+          if (effect.kind !== 'publish_command') continue;
+          const command = device.commands().find(({ commandId }) => commandId === effect.commandId);
+          if (command?.scheduleId === undefined) continue;
+          expect(effect.expiresAtMs + effect.messageExpirySeconds * second).toBeLessThanOrEqual(command.expiresAtMs);
+        }
+        const momentary = pressed(device).filter(({ params }) => params['action'] === 'pulse');
+        expect(new Set(momentary.map(({ id }) => id)).size).toBe(momentary.length);
+      }),
+      { seed: fuzzSeed, numRuns: 300 },
+    );
+  });
+});
