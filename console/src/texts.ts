@@ -1,11 +1,10 @@
 // Every text of the console, in English, by subject in the folder beside this: a translation is another set of the same shape. Those of
-// adding a device are loaded with its screen.
+// adding a device and of products are loaded with their screens.
 // Holds no markup and no logic but numbers put into sentences.
 import { accountTexts } from './texts/account.ts';
 import { activityTexts } from './texts/activity.ts';
 import { devicesTexts } from './texts/devices.ts';
 import { errorsTexts } from './texts/errors.ts';
-import { productsTexts } from './texts/products.ts';
 import { reasonsTexts } from './texts/reasons.ts';
 import { sharingTexts } from './texts/sharing.ts';
 
@@ -46,7 +45,6 @@ export const texts = {
   ...accountTexts,
   ...devicesTexts,
   ...activityTexts,
-  ...productsTexts,
   ...sharingTexts,
   ...errorsTexts,
   ...reasonsTexts,

@@ -2,12 +2,12 @@
 import { dataOf } from '@latchwork/client';
 import { useSignal } from '@preact/signals';
 import { session } from '../state/session.ts';
-import { texts } from '../texts.ts';
+import { productsTexts } from '../texts/products.ts';
 import { Dialog } from './dialog.tsx';
 import { Form, Select } from './form.tsx';
 import { InputError } from '../errors.ts';
 
-const words = texts.bulkDeletion;
+const words = productsTexts.bulkDeletion;
 type Which = keyof typeof words.which;
 type Props = { productKey: string; onClose: () => void; onChange: () => Promise<void> };
 

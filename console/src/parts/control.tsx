@@ -4,8 +4,9 @@ import type { ControlBody } from '@latchwork/client';
 import { useSignal } from '@preact/signals';
 import { useId } from 'preact/hooks';
 import { texts } from '../texts.ts';
+import type { productsTexts } from '../texts/products.ts';
 
-type Mode = keyof typeof texts.products.modes;
+type Mode = keyof typeof productsTexts.products.modes;
 type Position = 'up' | 'middle' | 'down';
 type Props = {
   mode: Mode;

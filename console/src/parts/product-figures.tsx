@@ -1,11 +1,11 @@
 // How many devices a product has, as the service counts them when the figures come onto the screen.
 import { dataOf } from '@latchwork/client';
 import { session } from '../state/session.ts';
-import { texts } from '../texts.ts';
+import { productsTexts } from '../texts/products.ts';
 import { Problem } from './form.tsx';
 import { useRead } from './read.ts';
 
-const words = texts.products.figures;
+const words = productsTexts.products.figures;
 const shown = ['devices', 'online', 'claimed', 'activatedToday'] as const;
 
 /** @param version another one has them counted again */

@@ -1,10 +1,10 @@
 // The fields of a product, for a new one and for one that is changed: all that the service keeps of it.
 import type { Client } from '@latchwork/client';
 import { Field, Form, Select } from './form.tsx';
-import { texts } from '../texts.ts';
+import { productsTexts } from '../texts/products.ts';
 import type { Product } from '../screens/products.tsx';
 
-const words = texts.products;
+const words = productsTexts.products;
 
 export type ProductBody = Parameters<Client['products']['$post']>[0]['json'];
 

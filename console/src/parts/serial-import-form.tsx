@@ -4,9 +4,9 @@ import { useSignal } from '@preact/signals';
 import { Action, Field, Form, TextArea } from './form.tsx';
 import { readSerials, SerialImport, toCsv, type ImportedLine, type SerialResult } from '../state/serial-import.ts';
 import { codeSheet } from '../state/code-sheet.ts';
-import { texts } from '../texts.ts';
+import { productsTexts } from '../texts/products.ts';
 
-const words = texts.serials;
+const words = productsTexts.serials;
 /** So many lines are shown; the file has all of them. */
 const shownLines = 200;
 

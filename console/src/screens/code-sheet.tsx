@@ -4,9 +4,9 @@ import qrcode from 'qrcode-generator';
 import { Title } from '../parts/title.tsx';
 import { addressOf } from '../state/device-code.ts';
 import { codeSheet } from '../state/code-sheet.ts';
-import { texts } from '../texts.ts';
+import { productsTexts } from '../texts/products.ts';
 
-const words = texts.codeSheet;
+const words = productsTexts.codeSheet;
 /** White around the squares, which readers need. */
 const margin = 4;
 

@@ -11,8 +11,9 @@ import { hrefOf } from '../router.ts';
 import { ago } from '../state/clock.ts';
 import { session } from '../state/session.ts';
 import { texts } from '../texts.ts';
+import { productsTexts } from '../texts/products.ts';
 
-const words = texts.serials;
+const words = productsTexts.serials;
 type Serial = Data<Client['products'][':productKey']['serials']['$get']>['list'][number];
 
 /** @param onChange called after devices were added, removed, enabled or disabled */
@@ -40,7 +41,7 @@ export function ProductSerials({ productKey, onChange }: { productKey: string; o
           </button>
           {list.total.value > 0 && (
             <button type="button" onClick={() => (open.value = 'deletion')}>
-              {texts.bulkDeletion.title}
+              {productsTexts.bulkDeletion.title}
             </button>
           )}
         </div>

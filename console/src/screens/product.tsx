@@ -10,10 +10,11 @@ import { Title } from '../parts/title.tsx';
 import { goTo, hrefOf } from '../router.ts';
 import { session } from '../state/session.ts';
 import { texts } from '../texts.ts';
+import { productsTexts } from '../texts/products.ts';
 import { ProductSerials } from './product-serials.tsx';
 import type { Product } from './products.tsx';
 
-const words = texts.products;
+const words = productsTexts.products;
 
 export function ProductScreen({ productKey }: { productKey: string | null }) {
   return (

@@ -5,9 +5,9 @@ import { ProductFigures } from '../parts/product-figures.tsx';
 import { Title } from '../parts/title.tsx';
 import { hrefOf } from '../router.ts';
 import { session } from '../state/session.ts';
-import { texts } from '../texts.ts';
+import { productsTexts } from '../texts/products.ts';
 
-const words = texts.products;
+const words = productsTexts.products;
 export type Product = Data<Client['products']['$get']>['list'][number];
 
 export function Products() {

@@ -3,10 +3,10 @@
 import { ApiError, dataOf } from '@latchwork/client';
 import { signal } from '@preact/signals';
 import { InputError } from '../errors.ts';
-import { texts } from '../texts.ts';
+import { productsTexts } from '../texts/products.ts';
 import { session } from './session.ts';
 
-export type SerialResult = keyof typeof texts.serials.results;
+export type SerialResult = keyof typeof productsTexts.serials.results;
 export type SerialLine = { line: number; serial: unknown };
 export type ImportedLine = { line: number; deviceSN: string; claimCode: string | undefined; result: SerialResult };
 type Entry = { deviceSN: string; claimCode: string };
@@ -22,7 +22,7 @@ const maxBytes = 60_000;
 export function readSerials(text: string): SerialLine[] {
   const content = text.replace(/^\uFEFF/, '').trim();
   const found = /^[[{]/.test(content) ? readJson(content) : readCsv(text.replace(/^\uFEFF/, ''));
-  if (found.length === 0) throw new InputError(texts.serials.noneGiven);
+  if (found.length === 0) throw new InputError(productsTexts.serials.noneGiven);
   return found;
 }
 
@@ -31,11 +31,11 @@ function readJson(content: string): SerialLine[] {
   try {
     parsed = JSON.parse(content);
   } catch (error) {
-    if (error instanceof SyntaxError) throw new InputError(texts.serials.notJson(error.message));
+    if (error instanceof SyntaxError) throw new InputError(productsTexts.serials.notJson(error.message));
     throw error;
   }
   const list = Array.isArray(parsed) ? parsed : (parsed as { serials?: unknown }).serials;
-  if (!Array.isArray(list)) throw new InputError(texts.serials.notJson(texts.serials.noList));
+  if (!Array.isArray(list)) throw new InputError(productsTexts.serials.notJson(productsTexts.serials.noList));
   return list.map((serial: unknown, index) => ({ line: index + 1, serial }));
 }
 
