@@ -113,6 +113,9 @@ async function photograph(
   await take('overview', overviewHeight);
   const screens: [name: string, hash: string, heading: string][] = [
     ['device', `#/devices/${hall}`, 'Hall'],
+    ['device-history', `#/devices/${hall}/history`, 'What happened'],
+    ['device-sharing', `#/devices/${hall}/sharing`, 'Guest links'],
+    ['device-settings', `#/devices/${hall}/settings`, 'Ownership'],
     ['device-offline', `#/devices/${boiler}`, 'Boiler'],
     ['add-device', '#/add', 'Add a device'],
     ['products', '#/products', 'Products'],
@@ -141,12 +144,14 @@ async function photograph(
   // Once the position is known, a button that is not pressed is another position.
   await others.locator('.control button[aria-pressed=true]').waitFor();
   await others.locator('.control button[aria-pressed=false]').first().click();
-  await page.locator('.timeline .command').getByText(`by ${otherAccount.email}`).first().waitFor();
+  await page.locator('.sides').getByText(`by ${otherAccount.email}`).waitFor();
   await take('device-command-of-another');
   await take('device-of-another', undefined, others);
+  await page.getByRole('tab', { name: 'Settings' }).click();
   await page.getByRole('button', { name: 'Delete', exact: true }).click();
   await take('dialog', visitor.viewport.height);
   await page.keyboard.press('Escape');
+  await page.getByRole('tab', { name: 'Control' }).click();
   await page.context().setOffline(true);
   for (const socket of sockets) await socket.close();
   await page.getByRole('status').filter({ hasText: 'Not live' }).waitFor();

@@ -13,7 +13,7 @@ import { isSignedIn } from './state/session.ts';
 import { texts } from './texts.ts';
 
 // What most visits do not need is loaded with its first use.
-const DeviceScreen = later(async () => (await import('./screens/device.tsx')).DeviceScreen);
+const DeviceScreen = later(async () => (await import('./device/device.tsx')).DeviceScreen);
 const AddDevice = later(async () => (await import('./screens/add-device.tsx')).AddDevice);
 const Products = later(async () => (await import('./screens/products.tsx')).Products);
 const ProductScreen = later(async () => (await import('./screens/product.tsx')).ProductScreen);
@@ -44,7 +44,7 @@ function App() {
         <Live />
       </header>
       <Dated here={here}>
-        <Screen key={hrefOf(here)} here={here} />
+        <Screen key={screenOf(here)} here={here} />
       </Dated>
       {waitingForPassword.value !== null && <Confirmation answer={waitingForPassword.value} />}
     </>
@@ -62,13 +62,18 @@ function Dated({ here, children }: { here: Route; children: ComponentChildren })
   );
 }
 
+/** All tabs of a device are one screen. */
+function screenOf(here: Route): string {
+  return hrefOf(here.screen === 'device' ? { screen: 'device', deviceId: here.deviceId } : here);
+}
+
 function Screen({ here }: { here: Route }) {
   useEffect(() => scrollTo(0, 0), []);
   switch (here.screen) {
     case 'devices':
       return <Devices />;
     case 'device':
-      return <DeviceScreen deviceId={here.deviceId} />;
+      return <DeviceScreen deviceId={here.deviceId} tab={here.tab ?? 'control'} />;
     case 'add':
       return <AddDevice code={here.code} />;
     case 'products':

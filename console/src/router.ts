@@ -3,10 +3,13 @@
 import { signal } from '@preact/signals';
 import { codeOf, type DeviceCode } from './state/device-code.ts';
 
+export const deviceTabs = ['control', 'history', 'sharing', 'settings'] as const;
+export type DeviceTab = (typeof deviceTabs)[number];
+
 export type Route =
   | { screen: 'devices' }
   | { screen: 'add'; code?: DeviceCode }
-  | { screen: 'device'; deviceId: string }
+  | { screen: 'device'; deviceId: string; tab?: DeviceTab }
   | { screen: 'products' }
   | { screen: 'product'; productKey: string | null }
   | { screen: 'settings' }
@@ -20,7 +23,7 @@ export function hrefOf(to: Route): string {
     case 'devices':
       return '#/';
     case 'device':
-      return `#/devices/${encodeURIComponent(to.deviceId)}`;
+      return `#/devices/${encodeURIComponent(to.deviceId)}${inTab(to.tab)}`;
     case 'product':
       return to.productKey === null ? '#/products/+' : `#/products/${encodeURIComponent(to.productKey)}`;
     case 'verify':
@@ -40,7 +43,10 @@ function parse(hash: string): Route {
   const [screen = '', ...parts] = hash.replace(/^#\/?/, '').split('/');
   const parameters = parts.map(decode);
   const [parameter] = parameters;
-  if (screen === 'devices' && parameter !== undefined) return { screen: 'device', deviceId: parameter };
+  if (screen === 'devices' && parameter !== undefined) {
+    const tab = deviceTabs.find((name) => name === parameters[1]) ?? 'control';
+    return { screen: 'device', deviceId: parameter, tab };
+  }
   if (screen === 'products' && parameter !== undefined) {
     return { screen: 'product', productKey: parameter === '+' ? null : parameter };
   }
@@ -49,6 +55,10 @@ function parse(hash: string): Route {
   if (screen === 'add' && code !== undefined) return { screen, code };
   if (screen === 'add' || screen === 'products' || screen === 'settings') return { screen };
   return { screen: 'devices' };
+}
+
+function inTab(tab: DeviceTab = 'control'): string {
+  return tab === 'control' ? '' : `/${tab}`;
 }
 
 /** @returns undefined for what is no address of a device's code, of any console */

@@ -16,6 +16,13 @@ export async function openDevice(page: Page, name: RegExp): Promise<void> {
   await page.getByRole('heading', { level: 1, name }).waitFor();
 }
 
+/** Of the device that is open. */
+export async function openTab(page: Page, name: string): Promise<void> {
+  const tab = page.getByRole('tab', { name, exact: true });
+  await tab.click();
+  await tab.and(page.locator('[aria-selected=true]')).waitFor();
+}
+
 const axePath = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
 type AxeResult = { violations: { id: string; impact: string; help: string; nodes: { html: string }[] }[] };
 

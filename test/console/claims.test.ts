@@ -114,7 +114,7 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'claims in the consol
       .getByText(/has to be activated again/)
       .first()
       .waitFor();
-    await go(buyers, `#/devices/${deviceId}`);
+    await go(buyers, `#/devices/${deviceId}/settings`);
     await buyers
       .getByRole('region', { name: 'Ownership' })
       .getByText('its former owner has seen its password')

@@ -5,7 +5,7 @@ import type { VirtualDevice } from '../../dev/virtual-device.ts';
 import { dataOf } from '../../rig/clients/api.ts';
 import { browserMissing } from '../../rig/browser/browser.ts';
 import { Stage } from '../../rig/browser/console-stage.ts';
-import { findBarriers, openDevice, signIn } from '../../rig/browser/console-visit.ts';
+import { findBarriers, openDevice, openTab, signIn } from '../../rig/browser/console-visit.ts';
 
 describe.skipIf(browserMissing !== null)(browserMissing ?? 'the console', () => {
   let stage: Stage;
@@ -117,8 +117,10 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the console', () => 
     const says = (page: Page, text: string) => page.locator('.sides').getByText(text).waitFor();
     await press(one, 'Up');
     await pressed(other, 'Up');
-    await other.getByText('toggle up').first().waitFor();
     await says(other, 'Up by somebody else');
+    await openTab(other, 'History');
+    await other.locator('.timeline').getByText('toggle up').first().waitFor();
+    await other.goBack();
     await press(other, 'Down');
     await pressed(one, 'Down');
     await says(one, `Down by ${guest.email}`);
@@ -135,9 +137,10 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the console', () => 
     await page.getByText('Online').first().waitFor();
     await lamp.stop();
     await page.locator('.device-head').getByText('Offline').waitFor();
-    await page.locator('.timeline .offline').getByText('disconnected: the device closed the connection').waitFor();
     await page.getByText('The device is away: a command would not reach it.').waitFor();
     expect(await page.getByRole('button', { name: 'Up', exact: true }).isDisabled()).toBe(true);
+    await openTab(page, 'History');
+    await page.locator('.timeline .offline').getByText('disconnected: the device closed the connection').waitFor();
     await page.context().close();
   });
 
@@ -148,13 +151,14 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the console', () => 
     const row = list.getByRole('row').filter({ hasText: 'Attic lamp' });
     await openDevice(page, /MP-2/);
     await openDevice(other, /MP-2/);
+    await openTab(page, 'Settings');
     await page.getByLabel('Name').fill('Attic lamp');
     await press(page, 'Rename');
     for (const each of [page, other]) await each.getByRole('heading', { level: 1, name: 'Attic lamp' }).waitFor();
     await row.waitFor();
     await press(page, 'Disable');
     await row.getByText('Disabled').waitFor();
-    await page.getByText('The device is disabled: enable it to control it.').waitFor();
+    await other.getByText('The device is disabled: enable it to control it.').waitFor();
     await press(page, 'Enable');
     await page.getByRole('button', { name: 'Disable', exact: true }).waitFor();
     await lamp.stop();
@@ -191,6 +195,30 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the console', () => 
     await page.context().close();
   });
 
+  it('has tabs with addresses of their own, for keyboard and history', async () => {
+    const page = await stage.visit();
+    const requests: string[] = [];
+    page.on('request', (request) => requests.push(new URL(request.url()).pathname.split('/').at(-1) ?? ''));
+    await openDevice(page, /LL-1/);
+    await tabTo(page, /^Control$/);
+    for (const key of ['End', 'ArrowRight', 'ArrowLeft', 'ArrowLeft']) await page.keyboard.press(key);
+    expect(requests).not.toContain('guest-links');
+    await page.keyboard.press('Space');
+    await page
+      .getByRole('region', { name: 'People' })
+      .getByText(/^since /)
+      .waitFor();
+    expect(page.url()).toMatch(/\/sharing$/);
+    await tabTo(page, /^Invite somebody$/);
+    await page.goBack();
+    await page.locator('[role=tab]:focus', { hasText: 'Control' }).waitFor();
+    await page.goForward();
+    await page.reload();
+    await page.getByRole('region', { name: 'People' }).waitFor();
+    expect(await page.getByRole('button', { name: 'Up', exact: true }).count()).toBe(0);
+    await page.context().close();
+  });
+
   it.each([
     ['in light', { colorScheme: 'light' }],
     ['in dark', { colorScheme: 'dark' }],
@@ -219,6 +247,12 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the console', () => 
       await page.evaluate(`location.hash = '${hash}'`);
       await page.getByRole('heading', { level: 1, name }).waitFor();
       await check(hash);
+    }
+    await page.evaluate(`location.hash = '#/devices/${deviceId}'`);
+    for (const name of ['History', 'Sharing', 'Settings']) {
+      await openTab(page, name);
+      await page.getByRole('tabpanel', { name }).locator('.card').first().waitFor();
+      await check(name);
     }
     await page.context().close();
   });

@@ -5,7 +5,7 @@ import { activate, type Session } from '../../rig/clients/accounts.ts';
 import { dataOf } from '../../rig/clients/api.ts';
 import { browserMissing } from '../../rig/browser/browser.ts';
 import { Stage } from '../../rig/browser/console-stage.ts';
-import { findBarriers, openDevice } from '../../rig/browser/console-visit.ts';
+import { findBarriers, openDevice, openTab } from '../../rig/browser/console-visit.ts';
 
 describe.skipIf(browserMissing !== null)(browserMissing ?? 'the people of a device', () => {
   let stage: Stage;
@@ -32,10 +32,13 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the people of a devi
   const confirm = (page: Page, name: string) =>
     page.getByRole('dialog').getByRole('button', { name, exact: true }).click();
   const part = (page: Page, name: string) => page.getByRole('region', { name });
-  const openDoor = (page: Page) => openDevice(page, /OR-1/);
+  const openDoor = async (page: Page, tab: string) => {
+    await openDevice(page, /OR-1/);
+    await openTab(page, tab);
+  };
 
   it('are invited by email, find the invitation among their devices, and do what their role allows', async () => {
-    await openDoor(owners);
+    await openDoor(owners, 'Sharing');
     const people = part(owners, 'People');
     await people.getByText('Shared with nobody.').waitFor();
     await press(owners, 'Invite somebody');
@@ -53,11 +56,17 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the people of a devi
     await invitation.waitFor({ state: 'detached' });
     await people.getByLabel(`Role of ${guest.email}`).waitFor();
     await people.getByText('Open invitations').waitFor({ state: 'detached' });
-    await openDoor(guests);
+    await openDevice(guests, /OR-1/);
     await guests.getByText('You are a viewer of this device').waitFor();
     expect(await guests.getByRole('button', { name: 'Up', exact: true }).isDisabled()).toBe(true);
-    for (const name of ['People', 'Ownership']) expect(await part(guests, name).count()).toBe(0);
-    expect(await guests.getByRole('heading', { name: 'Manage' }).count()).toBe(0);
+    await openTab(guests, 'Sharing');
+    await part(guests, 'Shared with you').getByText('You are a viewer:').waitFor();
+    expect(await part(guests, 'People').count()).toBe(0);
+    expect(await guests.getByRole('tab', { name: 'Settings' }).count()).toBe(0);
+    await guests.goto(guests.url().replace(/sharing$/, 'settings'));
+    await guests.getByRole('tab', { name: 'Control', selected: true }).waitFor();
+    for (const name of ['Ownership', 'Manage']) expect(await guests.getByRole('heading', { name }).count()).toBe(0);
+    await openTab(guests, 'Sharing');
   });
 
   it('get another role, and leave', async () => {
@@ -144,6 +153,7 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the people of a devi
 
   it('let a device pair again for a while', async () => {
     const ownership = part(owners, 'Ownership');
+    await openTab(owners, 'Settings');
     await press(owners, 'Open the pairing window');
     await ownership
       .getByRole('timer')
@@ -173,7 +183,7 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the people of a devi
     await offer.getByText(`${stage.owner.email} offers you`).waitFor();
     await press(guests, 'Take it over');
     await offer.waitFor({ state: 'detached' });
-    await openDoor(guests);
+    await openDoor(guests, 'Settings');
     await part(guests, 'Ownership').getByText('It is yours since').waitFor();
     await owners.getByText('This device belongs to somebody else.').waitFor();
   });
@@ -184,13 +194,13 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the people of a devi
     await guests.getByRole('dialog').getByText('This cannot be undone.').waitFor();
     await confirm(guests, 'Release for good');
     await guests.getByRole('heading', { name: 'No device yet' }).waitFor();
-    await openDoor(owners);
+    await openDoor(owners, 'Settings');
     await part(owners, 'Ownership').getByText('nobody has claimed it').waitFor();
   });
 
   it('see all of it on a phone, in the dark', async () => {
     const phone = await stage.visit({ colorScheme: 'dark', viewport: { width: 360, height: 740 } });
-    await openDoor(phone);
+    await openDoor(phone, 'Settings');
     await part(phone, 'Ownership').getByText('nobody has claimed it').waitFor();
     expect(await findBarriers(phone)).toEqual([]);
     expect(await phone.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(360);

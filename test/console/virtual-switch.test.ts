@@ -5,6 +5,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { dataOf } from '../../rig/clients/api.ts';
 import { browserMissing } from '../../rig/browser/browser.ts';
 import { Stage } from '../../rig/browser/console-stage.ts';
+import { openTab } from '../../rig/browser/console-visit.ts';
 
 describe.skipIf(browserMissing !== null)(browserMissing ?? 'the virtual switch', () => {
   let stage: Stage;
@@ -67,7 +68,9 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the virtual switch',
     await page.locator('.journey').getByText('Refused by the device').waitFor();
     await page.locator('.journey').getByText('the switch answered with an error (500)').waitFor();
     expect(await control('Up').getAttribute('aria-pressed')).toBe('false');
+    await openTab(page, 'History');
     await page.locator('.timeline .command').getByText('Refused by the device').first().waitFor();
+    await openTab(page, 'Control');
     await page.getByLabel('Refuses: it answers with an error').uncheck();
   });
 
@@ -83,8 +86,10 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the virtual switch',
   it('has its plug pulled, which is shown with the reason, and comes back', async () => {
     await press('Pull the plug');
     await headSays('Offline');
-    await page.locator('.timeline .offline').getByText('connection lost').first().waitFor();
     expect(await control('Up').isDisabled()).toBe(true);
+    await openTab(page, 'History');
+    await page.locator('.timeline .offline').getByText('connection lost').first().waitFor();
+    await openTab(page, 'Control');
     await press('Plug it in');
     await headSays('Online');
   });

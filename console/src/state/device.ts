@@ -47,6 +47,8 @@ export class DeviceView {
   #subscription: Subscription | null = null;
   readonly #asked = new Set<number | null>();
   #hasEnded = false;
+  /** Commands and values are looked at. */
+  #isShown = true;
   #reading: ReturnType<typeof setTimeout> | undefined;
   #readAtMs = 0;
   readonly #endRetry: () => void;
@@ -64,6 +66,12 @@ export class DeviceView {
     clearTimeout(this.#reading);
     this.#endRetry();
     this.#subscription?.end();
+  }
+
+  /** Whether commands and values are looked at: if not, presence and events alone are read. */
+  show(isShown: boolean): void {
+    if (isShown && !this.#isShown) this.#readSoon();
+    this.#isShown = isShown;
   }
 
   /** Sends a command and follows it to its end. It is one of `commands` as soon as the service has it. */
@@ -191,12 +199,13 @@ export class DeviceView {
     const { status, events, properties, commands } = session().api.devices[':deviceId'];
     const query = { page: '1', size: '30' };
     // First: the state that is read then is not older than what it confirms.
-    const commandPage = await dataOf(commands.$get({ param: this.#param, query }));
+    const isShown = this.#isShown;
+    const commandPage = isShown ? await dataOf(commands.$get({ param: this.#param, query })) : null;
     const [present, eventPage, values] = await Promise.all([
       // A device that is back within its grace is not announced again.
       dataOf(status.$get({ param: this.#param })),
       dataOf(events.$get({ param: this.#param, query })),
-      dataOf(properties.$get({ param: this.#param })),
+      isShown ? dataOf(properties.$get({ param: this.#param })) : null,
     ]);
     if (this.#isOver() || startedAtMs < this.#readAtMs) return;
     this.#readAtMs = startedAtMs;
@@ -204,8 +213,8 @@ export class DeviceView {
     if (this.status.peek() === before.status) this.status.value = present.status;
     if (this.position.peek() === before.position) this.position.value = present.position;
     this.events.value = eventPage.list;
-    this.properties.value = values;
-    this.#take(commandPage.list);
+    if (values !== null) this.properties.value = values;
+    if (commandPage !== null) this.#take(commandPage.list);
     this.error.value = null;
     if (this.pressed.peek()?.error instanceof NoAnswerError) this.pressed.value = null;
     noteRead(startedAtMs);

@@ -33,6 +33,8 @@ export const devicesTexts = {
   position: { up: 'Up', middle: 'Middle', down: 'Down', unknown: 'Unknown' },
   device: {
     back: 'All devices',
+    parts: 'Parts of the device',
+    tabs: { control: 'Control', history: 'History', sharing: 'Sharing', settings: 'Settings' },
     control: 'Control',
     reported: 'Reported by the device',
     asked: 'Asked for',

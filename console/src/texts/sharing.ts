@@ -4,6 +4,7 @@ export const sharingTexts = {
     people: 'People',
     peopleHint: 'With whom this device is shared. An operator presses it, a viewer only looks.',
     nobody: 'Shared with nobody.',
+    notYet: 'A registered serial number can be shared once it is a device.',
     roles: { operator: 'Operator', viewer: 'Viewer' },
     roleOf: (email: string) => `Role of ${email}`,
     role: 'Role',
@@ -109,7 +110,7 @@ export const sharingTexts = {
     transferHint:
       'Once you accept, it is yours: what it remembers of its former owner is erased, and each password that a person has seen ends.',
     mustRenew: (deviceId: string) =>
-      `${deviceId} is yours and has to be activated again: open its pairing window under Ownership, then switch it off and on.`,
+      `${deviceId} is yours and has to be activated again: open its pairing window under Settings, then switch it off and on.`,
     until: (when: string) => `until ${when}`,
     accept: 'Accept',
     take: 'Take it over',

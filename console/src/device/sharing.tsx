@@ -1,5 +1,5 @@
-// Who else has to do with a device, by what the user is to it: its owner shares it, passes it on and lets it pair again; a
-// member sees what the role allows and may leave.
+// Who else has to do with a device, by what the user is to it: its owner shares it; a member sees what the role allows and
+// may leave.
 import { dataOf } from '@latchwork/client';
 import type { Signal } from '@preact/signals';
 import { AskFirst } from '../parts/dialog.tsx';
@@ -7,9 +7,8 @@ import { goTo } from '../router.ts';
 import type { Device } from '../state/device.ts';
 import { session } from '../state/session.ts';
 import { texts } from '../texts.ts';
-import { DeviceGuestLinks } from './device-guest-links.tsx';
-import { DeviceMembers } from './device-members.tsx';
-import { DeviceOwnership } from './device-ownership.tsx';
+import { DeviceGuestLinks } from './guest-links.tsx';
+import { DeviceMembers } from './members.tsx';
 
 const words = texts.sharing;
 
@@ -17,13 +16,12 @@ export function DeviceSharing({ device, memberChanges }: { device: Device; membe
   const { deviceId, role } = device;
   if (role === 'operator' || role === 'viewer') return <Membership deviceId={deviceId} role={role} />;
   // A registered serial number is shared and passed on once it is a device.
-  if (role !== 'owner' || device.activatedAt === null) return null;
+  if (role !== 'owner' || device.activatedAt === null) return <p class="hint">{words.notYet}</p>;
   return (
-    <>
+    <div class="columns even">
       <DeviceMembers deviceId={deviceId} changes={memberChanges} />
       <DeviceGuestLinks device={device} />
-      <DeviceOwnership device={device} />
-    </>
+    </div>
   );
 }
 

@@ -1,4 +1,5 @@
-// One device: control, what it reported beside what anybody asked for last, how far that came, and what happened to it.
+// One device, in tabs. Control is the one of every day: what the device reported beside what anybody asked for last, and how far
+// that came. The others are loaded when they are opened.
 import type { Command } from '@latchwork/client';
 import { useComputed } from '@preact/signals';
 import { useEffect, useMemo } from 'preact/hooks';
@@ -6,27 +7,28 @@ import { describeError } from '../errors.ts';
 import { Control } from '../parts/control.tsx';
 import { Problem } from '../parts/form.tsx';
 import { giverOf, Journey } from '../parts/journey.tsx';
-import { PositionChart } from '../parts/position-chart.tsx';
 import { PositionText, Status } from '../parts/status.tsx';
-import { explainEvent, Timeline } from '../parts/timeline.tsx';
+import { Tabs } from '../parts/tabs.tsx';
+import { explainEvent } from '../parts/timeline.tsx';
 import { Title } from '../parts/title.tsx';
-import { hrefOf } from '../router.ts';
-import { ago, clockTime } from '../state/clock.ts';
-import { DeviceView, type Device, type Position, type Properties } from '../state/device.ts';
+import { deviceTabs, hrefOf, type DeviceTab } from '../router.ts';
+import { ago } from '../state/clock.ts';
+import { DeviceView, type Device, type Position } from '../state/device.ts';
 import { texts } from '../texts.ts';
 import { SwitchCard } from '../parts/switch-card.tsx';
 import { switchOf } from '../state/switches.ts';
 import { later } from '../parts/later.tsx';
-import { DeviceManagement } from './device-management.tsx';
 
-// Loaded after what is live.
-const DeviceSharing = later(async () => (await import('./device-sharing.tsx')).DeviceSharing);
+const DeviceHistory = later(async () => (await import('./history.tsx')).DeviceHistory);
+const DeviceSharing = later(async () => (await import('./sharing.tsx')).DeviceSharing);
+const DeviceSettings = later(async () => (await import('./settings.tsx')).DeviceSettings);
 
 const words = texts.device;
 
-export function DeviceScreen({ deviceId }: { deviceId: string }) {
+export function DeviceScreen({ deviceId, tab }: { deviceId: string; tab: DeviceTab }) {
   const view = useMemo(() => new DeviceView(deviceId), []);
   useEffect(() => () => view.end(), []);
+  useEffect(() => view.show(tab === 'control' || tab === 'history'), [tab]);
   const problem = useComputed(() => (view.error.value === null ? '' : describeError(view.error.value, words.explain)));
   const device = view.device.value;
   return (
@@ -35,36 +37,48 @@ export function DeviceScreen({ deviceId }: { deviceId: string }) {
         <a href={hrefOf({ screen: 'devices' })}>← {words.back}</a>
       </p>
       <Problem text={problem.value} />
-      {device === null ? problem.value === '' && <p>{texts.loading}</p> : <Loaded view={view} device={device} />}
+      {device === null ? (
+        problem.value === '' && <p>{texts.loading}</p>
+      ) : (
+        <Loaded view={view} device={device} tab={tab} />
+      )}
     </main>
   );
 }
 
-function Loaded({ view, device }: { view: DeviceView; device: Device }) {
+function Loaded({ view, device, tab }: { view: DeviceView; device: Device; tab: DeviceTab }) {
   const status = view.status.value ?? device.status;
-  const virtual = switchOf(device.deviceId);
+  const { deviceId, role } = device;
+  const offered = deviceTabs.filter((name) => role === 'owner' || name !== 'settings');
+  const open = offered.includes(tab) ? tab : 'control';
   return (
     <>
       <Head view={view} device={device} status={status} />
-      <div class="columns">
-        <div>
-          {virtual !== null && <SwitchCard device={virtual} status={status} />}
-          <Pressing view={view} device={device} status={status} />
-          <section class="card" aria-label={words.timeline}>
-            <h2>{words.timeline}</h2>
-            <Timeline view={view} />
-          </section>
-        </div>
-        <div>
-          <section class="card" aria-label={words.history}>
-            <h2>{words.history}</h2>
-            {view.properties.value === null ? <p>{texts.loading}</p> : <History properties={view.properties.value} />}
-          </section>
-          <DeviceSharing device={device} memberChanges={view.memberChanges} />
-          {device.role === 'owner' && <DeviceManagement view={view} device={device} />}
-        </div>
-      </div>
+      <Tabs
+        label={words.parts}
+        tabs={offered.map((name) => ({
+          tab: name,
+          text: words.tabs[name],
+          href: hrefOf({ screen: 'device', deviceId, tab: name }),
+        }))}
+        open={open}
+      >
+        {open === 'control' && <ControlTab view={view} device={device} status={status} />}
+        {open === 'history' && <DeviceHistory view={view} />}
+        {open === 'sharing' && <DeviceSharing device={device} memberChanges={view.memberChanges} />}
+        {open === 'settings' && <DeviceSettings view={view} device={device} />}
+      </Tabs>
     </>
+  );
+}
+
+function ControlTab({ view, device, status }: { view: DeviceView; device: Device; status: Device['status'] }) {
+  const virtual = switchOf(device.deviceId);
+  return (
+    <div class={virtual === null ? 'single' : 'columns even'}>
+      {virtual !== null && <SwitchCard device={virtual} status={status} />}
+      <Pressing view={view} device={device} status={status} />
+    </div>
   );
 }
 
@@ -151,26 +165,4 @@ function reasonOf(status: Device['status'], role: Device['role']): string {
   if (status === 'disabled') return words.disabledReason;
   if (status === 'inactive') return words.inactiveReason;
   return status === 'offline' ? words.offlineReason : '';
-}
-
-function History({ properties: { list, positionChanges } }: { properties: Properties }) {
-  return (
-    <>
-      <PositionChart changes={positionChanges} />
-      {list.length > 0 && <h3>{words.properties}</h3>}
-      <dl class="facts">
-        {list.map(({ name, value, time, savedAt }) => (
-          <div key={name}>
-            <dt>{name}</dt>
-            <dd>
-              {typeof value === 'string' ? value : JSON.stringify(value)}{' '}
-              <small>
-                {savedAt === undefined ? ago(Date.parse(time)) : words.savedAt(clockTime(Date.parse(savedAt)))}
-              </small>
-            </dd>
-          </div>
-        ))}
-      </dl>
-    </>
-  );
 }
