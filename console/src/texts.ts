@@ -1,12 +1,12 @@
 // Every text of the console, in English, by subject in the folder beside this: a translation is another set of the same shape. Those of
-// adding a device and of products are loaded with their screens.
+// adding a device, of products, of the account and of an owner's work are loaded with the parts that show them.
 // Holds no markup and no logic but numbers put into sentences.
-import { accountTexts } from './texts/account.ts';
 import { activityTexts } from './texts/activity.ts';
 import { devicesTexts } from './texts/devices.ts';
 import { errorsTexts } from './texts/errors.ts';
 import { reasonsTexts } from './texts/reasons.ts';
 import { sharingTexts } from './texts/sharing.ts';
+import { signInTexts } from './texts/sign-in.ts';
 
 export const texts = {
   product: 'Latchwork',
@@ -42,7 +42,7 @@ export const texts = {
     hours: (count: number) => `${count} h ago`,
     days: (count: number) => (count === 1 ? 'yesterday' : `${count} days ago`),
   },
-  ...accountTexts,
+  ...signInTexts,
   ...devicesTexts,
   ...activityTexts,
   ...sharingTexts,

@@ -8,9 +8,9 @@ import { Paged, usePagedList } from '../parts/paged.tsx';
 import { ago, clockTime } from '../state/clock.ts';
 import type { Device } from '../state/device.ts';
 import { session } from '../state/session.ts';
-import { texts } from '../texts.ts';
+import { owningTexts } from '../texts/owning.ts';
 
-const words = texts.guestLinks;
+const words = owningTexts.guestLinks;
 type GuestLink = Data<Client['devices'][':deviceId']['guest-links']['$get']>['list'][number];
 type Mode = Device['product']['controlMode'];
 

@@ -10,8 +10,9 @@ import type { Device } from '../state/device.ts';
 import { session } from '../state/session.ts';
 import { texts } from '../texts.ts';
 import { addingTexts } from '../texts/adding.ts';
+import { owningTexts } from '../texts/owning.ts';
 
-const words = texts.ownership;
+const words = owningTexts.ownership;
 type Ownership = Data<Client['devices'][':deviceId']['ownership']['$get']>;
 type PartProps = { ownership: Signal<Ownership | null>; present: Ownership };
 

@@ -1,11 +1,11 @@
 // Asks for the password before something that a stolen session must not do.
 import { dataOf } from '@latchwork/client';
 import { session } from '../state/session.ts';
-import { texts } from '../texts.ts';
+import { accountTexts } from '../texts/account.ts';
 import { Dialog } from './dialog.tsx';
 import { Field, Form } from './form.tsx';
 
-const words = texts.confirmation;
+const words = accountTexts.confirmation;
 
 export function Confirmation({ answer }: { answer: (isConfirmed: boolean) => void }) {
   return (
@@ -13,7 +13,7 @@ export function Confirmation({ answer }: { answer: (isConfirmed: boolean) => voi
       <p class="hint">{words.hint}</p>
       <Form
         submit={words.submit}
-        explain={{ invalid_password: texts.settings.wrongPassword }}
+        explain={{ invalid_password: accountTexts.settings.wrongPassword }}
         onSubmit={async ({ password = '' }) => {
           await dataOf(session().api.users.me.confirmations.$post({ json: { password } }));
           answer(true);

@@ -3,9 +3,9 @@ import { dataOf } from '@latchwork/client';
 import { Action } from '../parts/form.tsx';
 import { Paged, usePagedList } from '../parts/paged.tsx';
 import { session } from '../state/session.ts';
-import { texts } from '../texts.ts';
+import { accountTexts } from '../texts/account.ts';
 
-const words = texts.blocked;
+const words = accountTexts.blocked;
 
 export function BlockedSenders() {
   const api = session().api.users.me['blocked-senders'];

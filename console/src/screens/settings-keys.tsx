@@ -9,9 +9,9 @@ import { Paged, usePagedList } from '../parts/paged.tsx';
 import { useRead } from '../parts/read.ts';
 import { ago } from '../state/clock.ts';
 import { session } from '../state/session.ts';
-import { texts } from '../texts.ts';
+import { accountTexts } from '../texts/account.ts';
 
-const words = texts.keys;
+const words = accountTexts.keys;
 type Key = Data<Client['users']['api-keys']['$get']>['list'][number];
 type Scope = keyof typeof words.scopes;
 const scopes = Object.keys(words.scopes) as Scope[];

@@ -3,9 +3,9 @@ import { dataOf, type Client, type Data } from '@latchwork/client';
 import { Paged, usePagedList } from '../parts/paged.tsx';
 import { ago } from '../state/clock.ts';
 import { session } from '../state/session.ts';
-import { texts } from '../texts.ts';
+import { accountTexts } from '../texts/account.ts';
 
-const words = texts.security;
+const words = accountTexts.security;
 type SecurityEvent = Data<Client['users']['me']['security-events']['$get']>['list'][number];
 
 export function SecurityEvents() {

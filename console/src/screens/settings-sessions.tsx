@@ -5,9 +5,9 @@ import { Action } from '../parts/form.tsx';
 import { Paged, usePagedList } from '../parts/paged.tsx';
 import { ago, clockTime } from '../state/clock.ts';
 import { session, signOutEverywhere } from '../state/session.ts';
-import { texts } from '../texts.ts';
+import { accountTexts } from '../texts/account.ts';
 
-const words = texts.sessions;
+const words = accountTexts.sessions;
 type OwnSession = Data<Client['users']['me']['sessions']['$get']>['list'][number];
 
 export function Sessions() {

@@ -6,12 +6,13 @@ import { useRead } from '../parts/read.ts';
 import { Title } from '../parts/title.tsx';
 import { session, signOut } from '../state/session.ts';
 import { texts } from '../texts.ts';
+import { accountTexts } from '../texts/account.ts';
 import { BlockedSenders } from './settings-blocked.tsx';
 import { ApiKeys } from './settings-keys.tsx';
 import { SecurityEvents } from './settings-security.tsx';
 import { Sessions } from './settings-sessions.tsx';
 
-const words = texts.settings;
+const words = accountTexts.settings;
 
 export function Settings() {
   // A changed password ends other sessions and keys.
@@ -47,9 +48,11 @@ function Account() {
       </div>
       {!emailVerified && (
         <div class="notice warn">
-          <p role="status">{isSent.value ? texts.verification.sent(email) : texts.verification.missing}</p>
+          <p role="status">
+            {isSent.value ? accountTexts.verification.sent(email) : accountTexts.verification.missing}
+          </p>
           <Action
-            label={texts.verification.send}
+            label={accountTexts.verification.send}
             disabled={isSent.value}
             onPress={async () => {
               await dataOf(session().api.users.me['email-verification'].$post());

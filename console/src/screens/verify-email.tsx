@@ -4,9 +4,9 @@ import { useSignal } from '@preact/signals';
 import { Action } from '../parts/form.tsx';
 import { Title } from '../parts/title.tsx';
 import { hrefOf } from '../router.ts';
-import { texts } from '../texts.ts';
+import { accountTexts } from '../texts/account.ts';
 
-const words = texts.verification;
+const words = accountTexts.verification;
 
 export function VerifyEmail({ token }: { token: string }) {
   const isDone = useSignal(false);

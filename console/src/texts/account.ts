@@ -1,22 +1,7 @@
-// Texts about signing in, settings, sessions and API keys.
+// Texts about settings, sessions and API keys. Loaded with the settings.
 import type { Client, Data } from '@latchwork/client';
 
 export const accountTexts = {
-  signIn: {
-    tagline: 'Connected switches, and what they really do.',
-    title: 'Sign in',
-    registerTitle: 'Create an account',
-    username: 'Email or user name',
-    email: 'Email',
-    password: 'Password',
-    passwordHint: 'At least 8 characters.',
-    submit: 'Sign in',
-    registerSubmit: 'Create account',
-    toRegister: 'No account yet? Create one',
-    toSignIn: 'Have an account? Sign in',
-    ended:
-      'Your session has ended: it was signed out elsewhere, the password was changed, or it was not used for long. Sign in again.',
-  },
   settings: {
     title: 'Settings',
     account: 'Account',
