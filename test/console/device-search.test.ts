@@ -34,7 +34,7 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the list of devices'
   });
 
   async function expectNames(...names: string[]): Promise<void> {
-    const shown = () => page.getByRole('cell').getByRole('link').allTextContents();
+    const shown = () => page.locator('.window').getByRole('link').allTextContents();
     await expect.poll(async () => (await shown()).toSorted(), { timeout: 15_000 }).toEqual(names.toSorted());
   }
   const doors = ['Servo switch OR-1', 'Servo switch OR-2'];
@@ -57,6 +57,19 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the list of devices'
     await page.getByRole('link', { name: 'All devices' }).click();
     await expectNames('Servo switch OR-2');
     expect(await page.getByLabel('Search').inputValue()).toBe('servo switch or-2');
+  });
+
+  it('is a table, too, which is remembered on this machine', async () => {
+    const table = page.getByRole('table', { name: 'Devices' });
+    await page.getByRole('button', { name: 'Table' }).click();
+    await table.getByRole('cell', { name: 'Unknown' }).waitFor();
+    await expectNames('Servo switch OR-2');
+    await page.reload();
+    await table.getByRole('row').nth(4).waitFor();
+    await page.getByRole('button', { name: 'Board' }).click();
+    await page.getByRole('listitem').nth(3).waitFor();
+    expect(await table.count()).toBe(0);
+    await search('servo switch or-2');
   });
 
   it('says that nothing fits, and shows all again', async () => {

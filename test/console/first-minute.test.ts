@@ -64,7 +64,7 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the console', () => 
     await page.locator('button:focus', { hasText: 'Sign in' }).waitFor();
     await page.keyboard.press('Enter');
     await page.locator('h1:focus', { hasText: 'Devices' }).waitFor();
-    await page.getByRole('row').filter({ hasText: 'LL-1' }).waitFor();
+    await page.getByRole('listitem').filter({ hasText: 'LL-1' }).waitFor();
     await page.context().close();
   });
 
@@ -85,7 +85,7 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the console', () => 
 
   it('shows a device live, presses it, and follows the command to the report that confirms it', async () => {
     const page = await stage.visit();
-    const row = page.getByRole('row').filter({ hasText: 'LL-1' });
+    const row = page.getByRole('listitem').filter({ hasText: 'LL-1' });
     await row.getByText('Online').waitFor();
     await openDevice(page, /LL-1/);
     await page.locator('h1:focus', { hasText: 'LL-1' }).waitFor();
@@ -148,7 +148,7 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the console', () => 
     const lamp = stage.makeDevice('LAMP-2');
     await lamp.start();
     const [page, list, other] = [await stage.visit(), await stage.visit(), await stage.visit()];
-    const row = list.getByRole('row').filter({ hasText: 'Attic lamp' });
+    const row = list.getByRole('listitem').filter({ hasText: 'Attic lamp' });
     await openDevice(page, /MP-2/);
     await openDevice(other, /MP-2/);
     await openTab(page, 'Settings');
@@ -170,7 +170,7 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the console', () => 
     await page.locator('dialog h2:focus', { hasText: 'Delete' }).waitFor();
     await press(page, 'Delete for good');
     await page.getByRole('heading', { name: 'Devices' }).waitFor();
-    await page.getByRole('row').filter({ hasText: 'LL-1' }).waitFor();
+    await page.getByRole('listitem').filter({ hasText: 'LL-1' }).waitFor();
     expect(await page.getByText('Attic lamp').count()).toBe(0);
     await row.waitFor({ state: 'detached' });
     await other.getByText('There is no such device. It may have been deleted.').waitFor();
@@ -233,8 +233,13 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the console', () => 
     await check('sign-in');
     await signIn(page, stage.owner);
     await page.getByRole('link', { name: /LL-1/ }).waitFor();
-    await check('devices');
-    expect(await page.evaluate(cutNames)).toEqual([]);
+    for (const view of ['Table', 'Board']) {
+      await press(page, view);
+      await pressed(page, view);
+      await page.getByRole('link', { name: /LL-1/ }).waitFor();
+      await check(view);
+      expect(await page.evaluate(cutNames)).toEqual([]);
+    }
     const screens = {
       [`#/devices/${deviceId}`]: /LL-1/,
       '#/add': 'Add a device',
@@ -259,11 +264,11 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the console', () => 
 });
 
 /** Names in the list of devices of which a part cannot be seen. */
-const cutNames = `[...document.querySelectorAll('.window .row a')]
+const cutNames = `[...document.querySelectorAll('.window a')]
   .filter((name) => {
     const cell = name.parentElement;
     const isBelow = name.getBoundingClientRect().bottom > cell.getBoundingClientRect().bottom + 1;
-    return isBelow || cell.scrollWidth > cell.clientWidth;
+    return isBelow || name.scrollHeight > name.clientHeight + 1 || cell.scrollWidth > cell.clientWidth;
   })
   .map((name) => name.textContent)`;
 

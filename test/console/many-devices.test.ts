@@ -21,28 +21,33 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'a list of ten thousa
   });
   afterAll(() => stage.close());
 
-  it('is counted at once, read as it is scrolled, and holds few rows in the page', async () => {
-    const page = await stage.visit();
-    await page.getByText('10,000 devices').waitFor();
-    const rows = page.getByRole('row');
-    await rows.filter({ hasText: 'Servo switch ' }).first().waitFor();
-    const shown = () => page.locator('.window .row').allInnerTexts();
-    const first = (await shown()).find((text) => text.includes('Servo switch '));
-    // Scrolls to the end of the loaded list, again and again.
-    const lastIndex = 'Number(document.querySelector(".window .row:last-child").getAttribute("aria-rowindex"))';
-    while ((await page.evaluate<number>(lastIndex)) < scrolledThrough) {
-      await page.evaluate('scrollTo(0, document.body.scrollHeight)');
-      await page.waitForTimeout(20);
-    }
-    expect(await page.locator('.window .row').count()).toBeLessThan(100);
-    const last = (await shown()).findLast((text) => text.includes('Servo switch '));
-    expect(last).not.toBe(first);
-    await page.evaluate('scrollTo(0, 0)');
-    await page
-      .getByText(first?.split('\n')[0] ?? '')
-      .first()
-      .waitFor();
-    expect(stage.browser.problems).toEqual([]);
-    await page.context().close();
-  });
+  it.each(['Board', 'Table'])(
+    'is counted at once, read as it is scrolled, and holds few in the page: %s',
+    async (view) => {
+      const page = await stage.visit();
+      await page.getByRole('button', { name: view }).click();
+      await page.getByText('10,000 devices').waitFor();
+      const items = page.locator('.window > *');
+      await items.filter({ hasText: 'Servo switch ' }).first().waitFor();
+      const shown = () => items.allInnerTexts();
+      const first = (await shown()).find((text) => text.includes('Servo switch '));
+      // Scrolls to the end of the loaded list, again and again.
+      const place = view === 'Board' ? 'aria-posinset' : 'aria-rowindex';
+      const lastIndex = `Number(document.querySelector('.window > :last-child').getAttribute('${place}'))`;
+      while ((await page.evaluate<number>(lastIndex)) < scrolledThrough) {
+        await page.evaluate('scrollTo(0, document.body.scrollHeight)');
+        await page.waitForTimeout(20);
+      }
+      expect(await items.count()).toBeLessThan(100);
+      const last = (await shown()).findLast((text) => text.includes('Servo switch '));
+      expect(last).not.toBe(first);
+      await page.evaluate('scrollTo(0, 0)');
+      await page
+        .getByText(first?.split('\n')[0] ?? '')
+        .first()
+        .waitFor();
+      expect(stage.browser.problems).toEqual([]);
+      await page.context().close();
+    },
+  );
 });

@@ -52,7 +52,9 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the people of a devi
     await invitation.getByText(`${stage.owner.email} shares “Servo switch OR-1” with you as Viewer.`).waitFor();
     expect(await findBarriers(guests)).toEqual([]);
     await press(guests, 'Accept');
-    await guests.getByRole('row').filter({ hasText: 'shared, viewer' }).waitFor();
+    await guests.getByRole('listitem').filter({ hasText: 'shared, viewer' }).waitFor();
+    await guests.getByText('You may look, and press nothing.').waitFor();
+    expect(await guests.getByRole('button', { name: 'Up', exact: true }).isDisabled()).toBe(true);
     await invitation.waitFor({ state: 'detached' });
     await people.getByLabel(`Role of ${guest.email}`).waitFor();
     await people.getByText('Open invitations').waitFor({ state: 'detached' });
@@ -99,7 +101,7 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the people of a devi
     await invite();
     await guests.reload();
     await press(guests, 'Accept');
-    await guests.getByRole('row').filter({ hasText: 'shared, operator' }).waitFor();
+    await guests.getByRole('listitem').filter({ hasText: 'shared, operator' }).waitFor();
     await press(owners, `Remove ${guest.email}`);
     await confirm(owners, 'Remove');
     await people.getByText('Shared with nobody.').waitFor();

@@ -83,6 +83,37 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the virtual switch',
     await page.getByLabel('Slow: it obeys after 3 seconds').uncheck();
   });
 
+  it('is pressed on its tile, which says what is known of it and no more', async () => {
+    const tile = page.getByRole('listitem');
+    const onTile = (name: string) => tile.getByRole('button', { name, exact: true });
+    const slow = page.getByLabel('Slow: it obeys after 3 seconds');
+    const refuses = page.getByLabel('Refuses: it answers with an error');
+    await slow.check();
+    await page.getByRole('link', { name: 'All devices' }).click();
+    await onTile('Middle').click();
+    await tile.getByText('On its way').waitFor();
+    expect(await onTile('Middle').getAttribute('aria-pressed')).toBe('false');
+    await tile.getByText('Confirmed by a report').waitFor();
+    await onTile('Middle').and(page.locator('[aria-pressed=true]')).waitFor();
+    await page.goBack();
+    await slow.uncheck();
+    await refuses.check();
+    await page.goForward();
+    await onTile('Up').click();
+    await tile.getByText('Refused by the device: the switch answered with an error (500)').waitFor();
+    expect(await onTile('Up').getAttribute('aria-pressed')).toBe('false');
+    await page.goBack();
+    await refuses.uncheck();
+    await press('Pull the plug');
+    await headSays('Offline');
+    await page.goForward();
+    await tile.getByText('Offline').waitFor();
+    expect(await onTile('Up').isDisabled()).toBe(true);
+    await page.goBack();
+    await press('Plug it in');
+    await headSays('Online');
+  });
+
   it('has its plug pulled, which is shown with the reason, and comes back', async () => {
     await press('Pull the plug');
     await headSays('Offline');

@@ -1,10 +1,8 @@
 // A command on its way: who gave it, each step with the milliseconds since it was accepted, and where and why it ended.
 import type { Command } from '@latchwork/client';
-import { describeError, explainReason } from '../errors.ts';
+import { describeError } from '../errors.ts';
 import { texts } from '../texts.ts';
-
-const good: readonly Command['state'][] = ['acknowledged', 'confirmed'];
-const bad: readonly Command['state'][] = ['undelivered', 'expired', 'failed', 'cancelled'];
+import { isUnproven, Outcome } from './status.tsx';
 
 /** @param hasMoved the device reported something else since it confirmed the command */
 export function Journey({ command, hasMoved, error }: { command: Command | null; hasMoved: boolean; error: unknown }) {
@@ -40,24 +38,6 @@ export function giverOf({ givenBy }: Command, givers: ReadonlyMap<number | null,
   if (givers.size === 0) return '';
   const name = givers.get(givenBy.userId) ?? words.somebody;
   return givenBy.withKey ? words.byKey(name) : words.by(name);
-}
-
-export function Outcome({ command }: { command: Command }) {
-  const { state, reason, replyCode } = command;
-  const kind = isUnproven(command) ? 'open' : good.includes(state) ? 'good' : bad.includes(state) ? 'bad' : 'open';
-  const words = texts.command;
-  const why = state === 'failed' ? words.errorReply(replyCode) : explainReason(reason ?? '', texts.reasons.command);
-  return (
-    <span class={`outcome ${kind}`}>
-      {words.states[state]}
-      {why !== '' && `: ${why}`}
-    </span>
-  );
-}
-
-/** A report would show it, and none has. */
-function isUnproven({ state, params }: Command): boolean {
-  return state === 'acknowledged' && ('position' in params || 'angle' in params);
 }
 
 function Steps({ command: { steps } }: { command: Command }) {

@@ -1,4 +1,6 @@
-// Presence and position as words with a colour: never a colour alone.
+// Presence, position and the outcome of a command as words with a colour: never a colour alone.
+import type { Command } from '@latchwork/client';
+import { explainReason } from '../errors.ts';
 import { texts } from '../texts.ts';
 
 export function Status({ status }: { status: keyof typeof texts.status }) {
@@ -9,4 +11,25 @@ export function PositionText({ position }: { position: 'up' | 'middle' | 'down' 
   return (
     <span class={position === null ? 'position unknown' : 'position'}>{texts.position[position ?? 'unknown']}</span>
   );
+}
+
+const good: readonly Command['state'][] = ['acknowledged', 'confirmed'];
+const bad: readonly Command['state'][] = ['undelivered', 'expired', 'failed', 'cancelled'];
+
+export function Outcome({ command }: { command: Command }) {
+  const { state, reason, replyCode } = command;
+  const kind = isUnproven(command) ? 'open' : good.includes(state) ? 'good' : bad.includes(state) ? 'bad' : 'open';
+  const words = texts.command;
+  const why = state === 'failed' ? words.errorReply(replyCode) : explainReason(reason ?? '', texts.reasons.command);
+  return (
+    <span class={`outcome ${kind}`}>
+      {words.states[state]}
+      {why !== '' && `: ${why}`}
+    </span>
+  );
+}
+
+/** A report would show it, and none has. */
+export function isUnproven({ state, params }: Command): boolean {
+  return state === 'acknowledged' && ('position' in params || 'angle' in params);
 }

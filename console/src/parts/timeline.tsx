@@ -5,7 +5,8 @@ import { explainReason } from '../errors.ts';
 import { ago, clockTime } from '../state/clock.ts';
 import type { DeviceView, EventView, Properties } from '../state/device.ts';
 import { texts } from '../texts.ts';
-import { giverOf, Outcome } from './journey.tsx';
+import { giverOf } from './journey.tsx';
+import { Outcome } from './status.tsx';
 
 type Rejected = NonNullable<Properties['lastRejected']>;
 type Entry = { key: string; kind: string; timeMs: number; title: ComponentChildren; detail: ComponentChildren };

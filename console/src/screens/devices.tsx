@@ -1,21 +1,26 @@
-// All devices, live.
+// All devices, live: as a board of tiles, or as a table.
 import { dataOf } from '@latchwork/client';
 import { effect, signal, useComputed, useSignal, useSignalEffect, type Signal } from '@preact/signals';
 import { useEffect, useMemo } from 'preact/hooks';
+import { Board } from '../board/board.tsx';
 import { describeError } from '../errors.ts';
 import { Action, Problem, Search, Select } from '../parts/form.tsx';
+import { later } from '../parts/later.tsx';
 import { Offers } from '../parts/offers.tsx';
 import { useRead } from '../parts/read.ts';
-import { PositionText, Status } from '../parts/status.tsx';
 import { Title } from '../parts/title.tsx';
-import { Window } from '../parts/window.tsx';
 import { goTo, hrefOf } from '../router.ts';
-import { ago } from '../state/clock.ts';
-import { DeviceList, type Filter, type Row } from '../state/device-list.ts';
+import { DeviceList, type Filter } from '../state/device-list.ts';
 import { isSignedIn, session } from '../state/session.ts';
 import { texts } from '../texts.ts';
 
+const Table = later(async () => (await import('../board/table.tsx')).Table);
+
 const words = texts.devices;
+
+const viewKey = 'latchwork.devicesView';
+/** Remembered on this machine. */
+const devicesView = signal<keyof typeof words.views>(localStorage.getItem(viewKey) === 'table' ? 'table' : 'board');
 
 /** Outside of the screen: whoever comes back from a device finds the list as it was left. */
 const noFilter: Filter = { search: '', productKey: '', status: '', role: '' };
@@ -84,58 +89,37 @@ function List({ isBare }: { isBare: Signal<boolean> }) {
     announced.value = list.total.value === null ? words.loading : words.total(list.total.value);
   });
   if (list.total.value === 0) return <Empty />;
-  const rows = list.rows.value;
   return (
     <>
       <div class="bar">
         <p aria-live="polite">{announced}</p>
+        <Views />
         <Ways />
       </div>
       <Problem text={problem.value} />
       {list.isCut.value && <p class="notice">{words.isCut}</p>}
-      <div role="table" aria-label={words.title} aria-rowcount={(list.total.value ?? 0) + 1} class="devices">
-        <div role="rowgroup">
-          <div role="row" aria-rowindex={1} class="row head">
-            <span role="columnheader">{words.columnName}</span>
-            <span role="columnheader">{words.columnStatus}</span>
-            <span role="columnheader">{words.columnPosition}</span>
-            <span role="columnheader">{words.columnSince}</span>
-            <span role="columnheader">{words.columnReport}</span>
-          </div>
-        </div>
-        <Window
-          count={rows.length}
-          row={(index) => <Cells row={rows[index] as Signal<Row>} />}
-          onView={(from, to) => {
-            list.show(rows.slice(from, to).map(({ value }) => value.device.deviceId));
-            if (to >= rows.length - 20) list.readMore();
-          }}
-        />
-      </div>
+      {devicesView.value === 'board' ? <Board list={list} /> : <Table list={list} />}
     </>
   );
 }
 
-function Cells({ row }: { row: Signal<Row> }) {
-  const { device, status, position, sinceMs, reportedAtMs } = row.value;
+function Views() {
   return (
-    <>
-      <span role="cell">
-        <a href={hrefOf({ screen: 'device', deviceId: device.deviceId })}>{device.name}</a>
-        <small>
-          {device.product.name}
-          {isShared(device.role) && ` · ${words.shared(texts.sharing.roles[device.role].toLowerCase())}`}
-        </small>
-      </span>
-      <span role="cell">
-        <Status status={status} />
-      </span>
-      <span role="cell">
-        <PositionText position={position} />
-      </span>
-      <span role="cell">{sinceMs === null ? words.never : ago(sinceMs)}</span>
-      <span role="cell">{reportedAtMs === null ? '–' : ago(reportedAtMs)}</span>
-    </>
+    <div class="segments views" role="group" aria-label={words.view}>
+      {(['board', 'table'] as const).map((view) => (
+        <button
+          key={view}
+          type="button"
+          aria-pressed={view === devicesView.value}
+          onClick={() => {
+            devicesView.value = view;
+            localStorage.setItem(viewKey, view);
+          }}
+        >
+          {words.views[view]}
+        </button>
+      ))}
+    </div>
   );
 }
 
@@ -184,8 +168,4 @@ function Empty() {
       <p class="hint">{words.addHint}</p>
     </section>
   );
-}
-
-function isShared(role: Row['device']['role']): role is 'operator' | 'viewer' {
-  return role === 'operator' || role === 'viewer';
 }

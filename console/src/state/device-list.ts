@@ -79,11 +79,14 @@ export class DeviceList {
       .finally(() => (this.#isReading = false));
   }
 
-  /** Asks for the positions of rows that came into view. */
-  show(deviceIds: readonly string[]): void {
+  /** Asks for the positions of rows that came into view, and for more rows before the last are in view. */
+  view(from: number, to: number): void {
+    const rows = this.rows.peek();
+    const deviceIds = rows.slice(from, to).map((row) => row.peek().device.deviceId);
     this.#shown = deviceIds;
     this.#waiting = deviceIds.filter((deviceId) => !this.#asked.has(deviceId));
     this.#ask();
+    if (to >= rows.length - 20) this.readMore();
   }
 
   /** Lists go on by cursor, what a search found by page. */

@@ -1,5 +1,5 @@
 // Who is signed in, in this tab and in the others of the browser: the tokens are in local storage, and every tab follows
-// them. The only place that stores anything.
+// them. The only place that stores tokens.
 import { createClient, dataOf, Session, type Relay, type SessionOptions, type Tokens } from '@latchwork/client';
 import { computed, signal } from '@preact/signals';
 
