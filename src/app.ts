@@ -11,6 +11,7 @@ import { bridgeRoutes } from './routes/machines/bridge.ts';
 import { brokerHookRoutes } from './routes/broker-hooks/broker-hooks.ts';
 import { deviceCommandRoutes } from './routes/devices/commands.ts';
 import { deviceGuestLinkRoutes } from './routes/devices/guest-links.ts';
+import { deviceTimesRoutes } from './routes/devices/times.ts';
 import { blockedSenderRoutes, deviceSharingRoutes, invitationRoutes } from './routes/devices/sharing.ts';
 import { claimTokenRoutes, deviceOwnershipRoutes } from './routes/devices/ownership.ts';
 import { claimRoutes, deviceRoutes } from './routes/devices/devices.ts';
@@ -72,6 +73,7 @@ function createApi() {
       .route('/devices', deviceSharingRoutes)
       .route('/devices', deviceCommandRoutes)
       .route('/devices', deviceGuestLinkRoutes)
+      .route('/devices', deviceTimesRoutes)
   );
 }
 export type Api = ReturnType<typeof createApi>;

@@ -21,3 +21,14 @@ export const legacyControlSchema = z
   .meta({ title: 'legacy form', minProperties: 1 });
 
 export const controlBodySchema = z.union([newControlSchema, legacyControlSchema]);
+
+/** A lease (docs/times.md): `then` is a control body, whose errors are those of one. */
+export const leaseBodySchema = z.strictObject({ seconds: z.int().min(5).max(86_400), then: z.unknown() });
+
+const lease = leaseBodySchema.extend({ then: controlBodySchema });
+export const leasedControlBodySchema = z.union([
+  newControlSchema,
+  legacyControlSchema,
+  z.strictObject({ action: z.literal('toggle'), position: positionSchema, lease }).meta({ title: 'with a lease' }),
+  z.strictObject({ angle: z.int().min(0).max(180), lease }).meta({ title: 'legacy form with a lease' }),
+]);

@@ -140,6 +140,8 @@ export type GuestLinkState = (typeof guestLinkStates)[number];
 export const scheduleChanges = ['schedule_paused'] as const;
 export type ScheduleChange = (typeof scheduleChanges)[number];
 
+export const weekdays = ['mon', 'tue', 'wed', 'thu', 'fri', 'sat', 'sun'] as const;
+
 export const pauseReasons = ['user', 'author_lost_right', 'device_disabled'] as const;
 export type PauseReason = (typeof pauseReasons)[number];
 

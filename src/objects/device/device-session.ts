@@ -10,12 +10,14 @@ import type { EventOf, Ingested, RequestKind, Results } from '../../domain/devic
 import type { InboundMessage } from '../../domain/device/messages/inbox.ts';
 import { viewGuestLinks, type GuestUse } from '../../domain/device/commands/guest-links.ts';
 import { viewOwnership, type ProductFacts } from '../../domain/device/ownership/ownership.ts';
+import { listNext, readSchedule, viewSchedule } from '../../domain/device/times/schedules.ts';
 import { rowNamed, type DeviceState } from '../../domain/device/core/state.ts';
 import {
   pageOf,
   viewEvents,
   viewPresent,
   viewProperties,
+  viewRuns,
   viewStatus,
   type PresentView,
 } from '../../domain/device/core/views.ts';
@@ -195,6 +197,28 @@ export class DeviceSession extends DurableObject<Env> {
     if (!allowed.ok) return allowed;
     await this.#commands.endLinksOfKeys();
     return this.#device.ask(actor, 'share', (state) => pageOf(viewGuestLinks(state, Date.now()), page));
+  }
+
+  listSchedules(actor: Actor, page: PageRequest) {
+    return this.#device.ask(actor, 'readSchedules', (state) =>
+      pageOf(
+        state.schedules.map((schedule) => viewSchedule(state, schedule, actor)),
+        page,
+      ),
+    );
+  }
+
+  readSchedule(actor: Actor, scheduleId: string) {
+    const read = this.#device.ask(actor, 'readSchedules', (state) => readSchedule(state, scheduleId, actor));
+    return read.ok ? read.value : read;
+  }
+
+  listNext(actor: Actor, count: number) {
+    return this.#device.ask(actor, 'readSchedules', (state) => listNext(state, count));
+  }
+
+  listRuns(actor: Actor, page: PageRequest) {
+    return this.#device.ask(actor, 'readSchedules', (state) => viewRuns(state, this.#device.storage.listRuns(), page));
   }
 
   viewAsGuest(linkId: string) {

@@ -1,6 +1,6 @@
 // Requests and answers of commands to devices (contract 4.3, decision: control). Shapes only.
 import { z } from '@hono/zod-openapi';
-import { controlBodySchema as controlFormsSchema } from '../control.ts';
+import { controlBodySchema as controlFormsSchema, leasedControlBodySchema } from '../control.ts';
 import { deviceIdSchema, instantSchema, pageSchema, shortIdSchema } from './common.ts';
 import { commandReasons, commandStates } from '../vocabulary.ts';
 
@@ -25,11 +25,19 @@ export const controlBodySchema = z.unknown().openapi('ControlRequest', {
   example: { action: 'toggle', position: 'up' },
 });
 
+export const controlWithLeaseSchema = z.unknown().openapi('ControlWithLeaseRequest', {
+  anyOf: z.toJSONSchema(leasedControlBodySchema).anyOf as { type?: 'object' }[],
+  example: { action: 'toggle', position: 'up' },
+});
+
 export const controlExamples = {
   toggle: { value: { action: 'toggle', position: 'up' } },
   pulse: { value: { action: 'pulse', duration: 500 } },
   trigger: { value: { action: 'trigger' } },
   legacy: { value: { switch: true, angle: 90 } },
+  lease: {
+    value: { action: 'toggle', position: 'up', lease: { seconds: 1800, then: { action: 'toggle', position: 'down' } } },
+  },
 };
 
 export const controlQuerySchema = z.object({
@@ -81,6 +89,10 @@ export const commandSchema = z
       .string()
       .nullable()
       .openapi({ description: 'Of the guest link that sent it; for the owner alone.', example: null }),
+    scheduleId: z
+      .string()
+      .nullable()
+      .openapi({ description: 'Of the schedule that gave it; `lease`: the end of a lease.', example: null }),
     kept: z.boolean().openapi({ description: 'Sent with `ttl`.' }),
     expiresAt: instantSchema,
     steps: z.object({

@@ -12,6 +12,7 @@ import {
   pageSchema,
 } from './common.ts';
 import { positionSchema, topicActions } from '../mqtt.ts';
+import { leaseSchema } from './times.ts';
 import * as words from '../vocabulary.ts';
 
 const secretSchema = (example: string) => z.string().openapi({ example, description: 'Shown this once.' });
@@ -154,6 +155,7 @@ export const statusViewSchema = z
     position: positionSchema.nullable(),
     status: z.enum(words.deviceStatusTexts),
     lastOnlineAt: instantSchema.nullable(),
+    lease: leaseSchema.optional().openapi({ description: 'If there is one.' }),
   })
   .openapi('DeviceStatus');
 

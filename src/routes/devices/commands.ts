@@ -17,14 +17,15 @@ export const deviceCommandRoutes = createRouter()
       description:
         '`command_sent` means that the broker has it; `broker_unavailable`, that it will not be delivered later. A command ' +
         'is published once and expires after 10 s, unless the caller asks with `ttl` to keep it for a device that is away. ' +
-        'Nothing is ever retained at the broker.',
+        'Nothing is ever retained at the broker. With a `lease`, a `toggle` with `position` or an `angle` is taken back: `then` is ' +
+        'sent after so many seconds, and again until a report confirms it, a newer command is sent, or a hand moves the device.',
       ...mayControl,
       middleware: [mayControl.middleware, limitRate('CONTROL_LIMIT')] as const,
       request: {
         params: deviceIdParamSchema,
         query: schemas.controlQuerySchema,
         headers: schemas.controlHeadersSchema,
-        body: jsonBody(schemas.controlBodySchema, { examples: schemas.controlExamples }),
+        body: jsonBody(schemas.controlWithLeaseSchema, { examples: schemas.controlExamples }),
       },
       responses: responsesOf(schemas.commandReceiptSchema, ...commandErrors, 'broker_unavailable'),
     }),

@@ -1,11 +1,13 @@
 // Commands to one device, a hot path: one call to its DeviceSession, which knows who may; no D1, except
 // for a device that has no session.
 import { actorOf, type Actor } from '../../domain/access.ts';
-import { isIdempotent } from '../../domain/device/commands/command-life.ts';
-import { parseControl } from '../../domain/control-command.ts';
+import { isIdempotent, visibleResult } from '../../domain/device/commands/command-life.ts';
+import { parseControl, type ControlParams } from '../../domain/control-command.ts';
 import { RefusedError, unwrap } from '../../domain/refusal.ts';
 import type { Page, PageRequest } from '../../domain/pagination.ts';
 import type { CommandView } from '../../domain/device/commands/commands.ts';
+import type { LeaseRequest } from '../../domain/device/times/lease.ts';
+import { leaseBodySchema } from '../../protocol/control.ts';
 import type { CommandReceipt } from '../../objects/device/commands.ts';
 import type { ServiceContext } from '../../context.ts';
 import { toIso } from '../../domain/time.ts';
@@ -31,10 +33,11 @@ export async function controlDevice(
     const problem = 'only toggle with position and angle can be kept';
     throw new RefusedError({ kind: 'invalid_input', path: 'ttl', problem });
   }
+  const lease = leaseOf(body, params);
   const receipt = await askDeviceAs<CommandReceipt>(context, actor, deviceId, {
     action: 'control',
     repeat: 'once',
-    ask: (device) => device.command(actorOf(actor), { params, ...options }),
+    ask: (device) => device.command(actorOf(actor), { params, ...options, lease }),
   });
   const { commandId, deviceOnline, expiresAtMs, state, elapsedMs } = receipt;
   return {
@@ -44,6 +47,19 @@ export async function controlDevice(
     expiresAt: toIso(expiresAtMs),
     ...(state === undefined ? {} : { state, elapsedMs }),
   };
+}
+
+/** @throws RefusedError for a command that cannot be taken back by a report that shows it */
+function leaseOf(body: unknown, params: ControlParams): LeaseRequest | undefined {
+  const { lease } = body as { lease?: unknown };
+  if (lease === undefined) return undefined;
+  const parsed = leaseBodySchema.safeParse(lease);
+  const invalid = (problem: string) => new RefusedError({ kind: 'invalid_input', path: 'lease', problem });
+  if (!parsed.success) throw invalid('must be {seconds, then}, with 5 to 86400 seconds');
+  const then = unwrap(parseControl(parsed.data.then));
+  const [own, others] = [params, then].map((sent) => (isIdempotent(sent) ? visibleResult(sent)?.[0] : undefined));
+  if (own === undefined || own !== others) throw invalid('only toggle with position, or angle, and then the like');
+  return { seconds: parsed.data.seconds, then };
 }
 
 export async function pageCommands(context: ServiceContext, actor: Actor, deviceId: string, page: PageRequest) {
@@ -74,6 +90,7 @@ function describeCommand(command: CommandView) {
     params: command.params,
     givenBy: command.givenBy,
     guestLinkId: command.guestLinkId ?? null,
+    scheduleId: command.scheduleId ?? null,
     kept: command.isQueued,
     expiresAt: toIso(command.expiresAtMs),
     steps: {

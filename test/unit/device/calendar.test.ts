@@ -7,11 +7,11 @@ import {
   instantOfLocal,
   isZone,
   nextDue,
-  weekdays,
   type Due,
   type Recurring,
   type SunTime,
 } from '../../../src/domain/device/times/calendar.ts';
+import { weekdays } from '../../../src/protocol/vocabulary.ts';
 import { dayMs, minuteMs } from '../../../src/domain/time.ts';
 import { fuzzSeed } from '../../../rig/inputs/fuzzing.ts';
 

@@ -23,8 +23,11 @@ const device =
   'product.iconColor product.controlMode product.model';
 const event = 'status reason detail time count';
 const command =
-  'commandId state reason replyCode params.action guestLinkId kept expiresAt steps.accepted steps.published ' +
+  'commandId state reason replyCode params.action guestLinkId scheduleId kept expiresAt steps.accepted steps.published ' +
   'steps.brokerAcknowledged steps.deliveredAt steps.deviceAcknowledged steps.confirmed givenBy.userId givenBy.withKey';
+const schedule =
+  'scheduleId name command.action at days[] zone from until except jitterSeconds graceSeconds enabled pausedBecause ' +
+  'author.userId author.withKey nextDueAt why';
 const securityEvent = 'kind at count clientAddress';
 const account = 'userId username email emailVerified createdAt';
 const invitation = 'invitationId role createdAt expiresAt';
@@ -96,6 +99,14 @@ const table: Record<string, Record<string, string>> = {
     'owner operator viewer read control bound': `${paged(command)} list[].givenBy`,
   },
   '/api/v1/devices/{deviceId}/commands/{commandId}': { 'owner operator viewer read control bound': command },
+  '/api/v1/devices/{deviceId}/schedules': { 'owner operator viewer read bound': paged(schedule) },
+  '/api/v1/devices/{deviceId}/schedules/{scheduleId}': { 'owner operator viewer read bound': schedule },
+  '/api/v1/devices/{deviceId}/schedules/next': {
+    'owner operator viewer read bound': 'list[].scheduleId list[].dueAt list[].why list[].skipped',
+  },
+  '/api/v1/devices/{deviceId}/runs': {
+    'owner operator viewer read bound': `${paged('runId scheduleId name dueAt outcome reason commandId')} dropped`,
+  },
   '/api/v1/devices/{deviceId}/members': { 'owner manage bound': paged('userId email role since') },
   '/api/v1/devices/{deviceId}/invitations': { 'owner manage bound': paged(`${invitation} email`) },
   '/api/v1/devices/{deviceId}/guest-links': {
@@ -135,6 +146,7 @@ beforeAll(async () => {
   for (const by of ['operator', 'control']) {
     await call('POST', `/devices/${deviceId}/control`, { ...credentials[by], body: { action: 'trigger' } });
   }
+  await call('POST', `/devices/${deviceId}/schedules/${ownerObjects['scheduleId']}/run`, as);
   await call('POST', `/devices/${deviceId}/credentials`, as);
   await call('POST', `/devices/${deviceId}/transfer`, { ...as, body: { email: 'buyer@example.test' } });
   await invite({ deviceId: claimed.deviceId, productKey }, members.viewer, 'viewer', holder);

@@ -55,6 +55,9 @@ export async function prepareCallers(way: Way) {
   const serials = { token: owner.user.token, body: { serials: ['SN-9'] } };
   await call('POST', `/products/${productKey}/serials`, serials);
   const expiresAt = new Date(Date.now() + 3_600_000).toISOString();
+  const timed = { command: { action: 'trigger' }, at: '07:30', zone: 'Europe/Berlin' };
+  const schedule = { token: owner.user.token, body: timed };
+  const { scheduleId } = (await call<{ scheduleId: string }>('POST', `/devices/${deviceId}/schedules`, schedule)).data;
   const link = { token: owner.user.token, body: { command: { action: 'trigger' }, expiresAt } };
   const { linkId, url } = (
     await call<{ linkId: string; url: string }>('POST', `/devices/${deviceId}/guest-links`, link)
@@ -71,6 +74,7 @@ export async function prepareCallers(way: Way) {
     commandId,
     invitationId: invited.data.invitationId,
     linkId,
+    scheduleId,
     userId,
     keyId: owner.key.keyId,
   };
@@ -83,6 +87,7 @@ export async function prepareCallers(way: Way) {
     commandId: 'no-such-command',
     invitationId: 'no-such-invitation',
     linkId: 'no-such-link',
+    scheduleId: 'no-such-schedule',
     userId: '4711',
     keyId: 'ak_aaaaaaaaaaaaaaaaaaaa',
   };

@@ -146,13 +146,14 @@ export function applyPublication(
         : [...state.commands.records, { ...record, publication: outcome.ok ? 'sent' : outcome.reason }],
   });
   if (command !== undefined) {
-    const isTaken = outcome.ok || !isCertainlyUnpublished(outcome.reason);
-    next = releaseLease(next, command, isTaken);
     next = outcome.ok
       ? applyPublished(next, command, flight.startedAtMs, outcome, decision)
       : changeCommand(next, commandId, (entry) =>
           life.markUnpublished(entry, isCertainlyUnpublished(outcome.reason), decision.nowMs),
         );
+    const published = next.commands.loaded.find((entry) => entry.commandId === commandId);
+    const hasReached = outcome.ok && published?.undeliveredBecause !== 'no_subscriber';
+    next = releaseLease(next, command, hasReached || (!outcome.ok && !isCertainlyUnpublished(outcome.reason)));
   }
   decision.effects.push({ kind: 'notify_waiting', commandId });
   return publishDue(next, decision);

@@ -13,6 +13,7 @@ import { measurement, type PropertiesSlice } from '../messages/properties.ts';
 import { isActivated } from '../ownership/credentials.ts';
 import { viewLease, type LeaseView } from '../times/lease.ts';
 import type { CountedFact } from './counts.ts';
+import { runSize, type Run } from '../times/ledger.ts';
 import type { GuestEntry, JournalEntry, Transition } from './history.ts';
 import type { DeviceState } from './state.ts';
 
@@ -126,6 +127,14 @@ function savedAtOf({ measurementSavedAtMs }: PropertiesSlice, [name]: Properties
 
 function viewRejected({ action: topic, reason, dropped, text, atMs }: LastRejected) {
   return { topic, reason, dropped: [...dropped], text, time: toIso(atMs) };
+}
+
+export type RunPage = Page<Run> & { dropped: number };
+
+/** Open ones first, then the newest of what storage keeps. */
+export function viewRuns({ runs }: DeviceState, stored: Run[], page: PageRequest): RunPage {
+  const running = runs.running.toReversed().map((run): Run => ({ ...run, outcome: 'running', reason: null }));
+  return { ...pageOf([...running, ...stored], page), dropped: Math.max(0, runs.entries - runSize) };
 }
 
 export function pageOf<T>(all: T[], page: PageRequest): Page<T> {

@@ -2,9 +2,9 @@
 // Zones and wall clock are Temporal's, sunrise and sunset suncalc's; this file only walks from date to date.
 import { getPosition, getTimes } from 'suncalc';
 import { Temporal } from 'temporal-polyfill';
+import { weekdays } from '../../../protocol/vocabulary.ts';
 import { dayMs, minuteMs } from '../../time.ts';
 
-export const weekdays = ['mon', 'tue', 'wed', 'thu', 'fri', 'sat', 'sun'] as const;
 export type Weekday = (typeof weekdays)[number];
 
 /** `time` is "HH:MM". */

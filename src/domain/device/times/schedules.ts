@@ -119,8 +119,9 @@ export function endDue(schedule: Schedule, { dueAtMs }: NextRun, end: Pick<Run, 
 
 /** A due time whose jitter is not over when its schedule is replaced or removed. */
 function passOver(state: DeviceState, former: Schedule | undefined, nowMs: number): DeviceState {
-  if (former?.next == null || former.next.dueAtMs > nowMs) return state;
-  return appendRun(state, endDue(former, former.next, { outcome: 'skipped', reason: 'replaced' }));
+  const next = former?.next ?? null;
+  if (former === undefined || next === null || next.dueAtMs > nowMs) return state;
+  return appendRun(state, endDue(former, next, { outcome: 'skipped', reason: 'replaced' }));
 }
 
 export function planNext(

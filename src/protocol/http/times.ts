@@ -1,0 +1,148 @@
+// Requests and answers of schedules, their runs and leases. Shapes only.
+import { z } from '@hono/zod-openapi';
+import * as words from '../vocabulary.ts';
+import { controlBodySchema, sentParamsSchema } from './commands.ts';
+import { deviceIdSchema, instantSchema, lineSchema, pageSchema, shortIdSchema } from './common.ts';
+
+const secondsSchema = (min: number, max: number, description: string) =>
+  z.int().min(min).max(max).openapi({ description, example: min });
+const dateSchema = z.iso.date().openapi({ example: '2026-12-24' });
+
+const sunSchema = z
+  .strictObject({
+    sun: z.enum(['sunrise', 'sunset']),
+    offsetMinutes: z.int().min(-720).max(720).default(0).openapi({ example: -15 }),
+    place: z
+      .strictObject({
+        latitude: z.number().min(-90).max(90).openapi({ example: 52.5 }),
+        longitude: z.number().min(-180).max(180).openapi({ example: 13.4 }),
+      })
+      .openapi({ description: 'Rounded to 0.1 degree. Only the object of the device stores it.' }),
+  })
+  .openapi('SunTime');
+
+const atText =
+  'A time of the day, `07:30`, or of the sun: then the schedule recurs. Or an instant, `2026-12-01T18:30:00Z`, or a local ' +
+  'date and time with `zone`: then it runs once.';
+const atProblem = 'must be a time HH:MM, a date and time, or a time of the sun';
+const clockSchema = z.string().refine(isClock, atProblem);
+const atSchema = z.union([clockSchema, sunSchema], atProblem).openapi({ description: atText, example: '07:30' });
+
+const fields = {
+  name: lineSchema(0, 100).openapi({ example: 'Morning' }),
+  at: atSchema,
+  days: z.array(z.enum(words.weekdays)).min(1).max(7).nullable().openapi({ description: 'By default all.' }),
+  zone: z.string().max(64).nullable().openapi({ description: 'An IANA name.', example: 'Europe/Berlin' }),
+  from: dateSchema.nullable().openapi({ description: 'The first date.' }),
+  until: dateSchema.nullable().openapi({ description: 'The last date.' }),
+  except: z.array(dateSchema).max(50).openapi({ description: 'Dates without a run.', example: [] }),
+  jitterSeconds: secondsSchema(0, 3600, 'A run begins so much later at most, at random. 20 if it recurs, else 0.'),
+  graceSeconds: secondsSchema(
+    5,
+    3600,
+    'So late a run may be. 60 and more for `toggle` with `position` and `angle`, 10 at most for others.',
+  ),
+  enabled: z.boolean().openapi({ description: 'False: its due times are skipped.', example: true }),
+};
+
+export const scheduleBodySchema = z
+  .strictObject({
+    ...fields,
+    // If it is missing the answer is that of a control body without a parameter.
+    command: controlBodySchema.optional(),
+    name: fields.name.default(''),
+    days: fields.days.default(null),
+    zone: fields.zone.default(null),
+    from: fields.from.default(null),
+    until: fields.until.default(null),
+    except: fields.except.default([]),
+    jitterSeconds: fields.jitterSeconds.optional(),
+    graceSeconds: fields.graceSeconds.optional(),
+    enabled: fields.enabled.default(true),
+  })
+  .openapi('ScheduleRequest', {
+    required: ['at', 'command'],
+    example: { at: '07:30', zone: 'Europe/Berlin', command: { action: 'toggle', position: 'up' } },
+  });
+export type ScheduleBody = z.infer<typeof scheduleBodySchema>;
+
+const dueAtSchema = instantSchema.openapi({ description: 'Without jitter.' });
+const whyText = 'If the clock or the sun is odd on that day: why, in words.';
+const whySchema = z.string().nullable().openapi({ description: whyText, example: null });
+
+export const scheduleSchema = z
+  .object({
+    scheduleId: shortIdSchema,
+    command: sentParamsSchema,
+    ...fields,
+    pausedBecause: z.enum(words.pauseReasons).nullable().openapi({ example: null }),
+    author: z
+      .object({
+        userId: z.int().nullable().openapi({ description: 'As of commands.', example: 42 }),
+        withKey: z.boolean(),
+      })
+      .openapi({ description: 'Made, replaced or resumed it last. Its commands are given by this user.' }),
+    nextDueAt: dueAtSchema.nullable().openapi({ description: 'Null: it has ended.' }),
+    why: whySchema,
+  })
+  .openapi('Schedule');
+
+export const schedulePageSchema = pageSchema(scheduleSchema).openapi('SchedulePage');
+export const scheduleParamSchema = z.object({ deviceId: deviceIdSchema, scheduleId: shortIdSchema });
+export const removedScheduleSchema = z.object({ scheduleId: shortIdSchema }).openapi('RemovedSchedule');
+
+export const nextQuerySchema = z.object({
+  count: z
+    .string()
+    .regex(/^(?:[1-9]|[1-4]\d|50)$/, 'must be an integer from 1 to 50')
+    .default('10')
+    .transform(Number)
+    .openapi({ type: 'integer', minimum: 1, maximum: 50, default: 10, example: 10 }),
+});
+
+const dueSchema = z.object({
+  dueAt: dueAtSchema,
+  why: whySchema,
+  skipped: z.enum(words.skipReasons).nullable().openapi({ description: 'Why it will not run.', example: null }),
+});
+export const dueTimesSchema = z.object({ list: z.array(dueSchema) }).openapi('DueTimes');
+export const nextRunsSchema = z
+  .object({ list: z.array(dueSchema.extend({ scheduleId: shortIdSchema })) })
+  .openapi('NextRuns');
+
+export const runSchema = z
+  .object({
+    runId: z.string().openapi({ description: 'Of schedule and due time.', example: '3h5k7m9p2q4r6s8t:1772366400000' }),
+    scheduleId: z.string().openapi({ description: '`lease`: the end of a lease.', example: '3h5k7m9p2q4r6s8t' }),
+    name: z.string().openapi({ description: 'Of the schedule then.', example: 'Morning' }),
+    dueAt: dueAtSchema,
+    outcome: z.enum(words.runOutcomes).openapi({ example: 'confirmed' }),
+    reason: z
+      .enum(words.runReasons)
+      .or(z.templateLiteral(['device replied ', z.int()]).openapi({ type: 'string', example: 'device replied 500' }))
+      .nullable()
+      .openapi({ description: 'Why it did not happen, or is not known to have happened.', example: null }),
+    commandId: shortIdSchema.nullable().openapi({ description: 'Null: no command was given.' }),
+  })
+  .openapi('Run');
+
+export const runPageSchema = pageSchema(runSchema)
+  .extend({ dropped: z.int().min(0).openapi({ description: 'Older runs, which are gone.', example: 0 }) })
+  .openapi('RunPage');
+
+export const leaseSchema = z
+  .object({
+    state: z.enum(words.leaseStates).openapi({ description: '`pursuing`: over, and the end is not confirmed.' }),
+    then: sentParamsSchema,
+    endsAt: instantSchema,
+    attempts: z.int().min(0).openapi({ description: 'How often `then` was sent.', example: 0 }),
+    nextAttemptAt: instantSchema.nullable().openapi({ description: 'Null: when the device comes back.' }),
+    commandId: shortIdSchema.openapi({ description: 'Of the command that began it.' }),
+    lastCommandId: shortIdSchema.nullable().openapi({ description: 'Of the last attempt.', example: null }),
+  })
+  .openapi('Lease');
+
+function isClock(text: string): boolean {
+  const isTimeOfDay = /^(?:[01]\d|2[0-3]):[0-5]\d$/.test(text);
+  return isTimeOfDay || z.iso.datetime({ local: true, offset: true }).safeParse(text).success;
+}

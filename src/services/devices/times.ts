@@ -1,0 +1,195 @@
+// Schedules of a device, their runs, and the end of a lease (docs/times.md): bodies become what the device's object stores, one
+// call each. Zones and instants are read here; due times follow in the object. No D1.
+import type { ServiceContext } from '../../context.ts';
+import { createId } from '../../crypto/secrets.ts';
+import { actorOf, type Actor } from '../../domain/access.ts';
+import { parseControl } from '../../domain/control-command.ts';
+import { isIdempotent } from '../../domain/device/commands/command-life.ts';
+import { instantOfLocal, isZone, nextDue, type Due, type Timing } from '../../domain/device/times/calendar.ts';
+import type { LeaseView } from '../../domain/device/times/lease.ts';
+import type { RunPage } from '../../domain/device/core/views.ts';
+import type { Run } from '../../domain/device/times/ledger.ts';
+import type { NextView, ScheduleDraft, ScheduleView } from '../../domain/device/times/schedules.ts';
+import type { Page, PageRequest } from '../../domain/pagination.ts';
+import { RefusedError, unwrap } from '../../domain/refusal.ts';
+import { toIso } from '../../domain/time.ts';
+import type { ScheduleBody } from '../../protocol/http/times.ts';
+import { weekdays } from '../../protocol/vocabulary.ts';
+import { askDevice, askDeviceAs, decideAs } from './device-access.ts';
+
+const graces = { waiting: 60, momentary: 10 };
+/** Nobody waits for so short a delay of a schedule that recurs, and 7:00 is everybody's time. */
+const jitterIfRecurring = 20;
+
+const action = 'manageSchedules';
+const reading = 'readSchedules';
+
+export async function putSchedule(
+  context: ServiceContext,
+  actor: Actor,
+  deviceId: string,
+  body: ScheduleBody,
+  scheduleId?: string,
+) {
+  const isNew = scheduleId === undefined;
+  const facts = { scheduleId: scheduleId ?? createId('', 16), draft: draftOf(body), isNew };
+  const event = { kind: 'schedule_put', actor: actorOf(actor), ...facts } as const;
+  return describeSchedule(await decideAs(context, deviceId, action, event));
+}
+
+export async function changeSchedule(
+  context: ServiceContext,
+  actor: Actor,
+  deviceId: string,
+  scheduleId: string,
+  change: 'pause' | 'resume',
+) {
+  const event = { kind: 'schedule_changed', actor: actorOf(actor), scheduleId, change } as const;
+  return describeSchedule((await decideAs(context, deviceId, action, event)) as ScheduleView);
+}
+
+export async function removeSchedule(context: ServiceContext, actor: Actor, deviceId: string, scheduleId: string) {
+  const event = { kind: 'schedule_changed', actor: actorOf(actor), scheduleId, change: 'remove' } as const;
+  await decideAs(context, deviceId, action, event);
+  return { scheduleId };
+}
+
+export async function runSchedule(context: ServiceContext, actor: Actor, deviceId: string, scheduleId: string) {
+  const event = { kind: 'schedule_run', actor: actorOf(actor), scheduleId } as const;
+  const run = await askDeviceAs<Run>(context, actor, deviceId, {
+    action,
+    operation: event.kind,
+    repeat: 'once',
+    ask: (device) => device.decide(event),
+  });
+  return describeRun(run);
+}
+
+export async function pageSchedules(context: ServiceContext, actor: Actor, deviceId: string, page: PageRequest) {
+  const { list, ...rest } = await askDeviceAs<Page<ScheduleView>>(context, actor, deviceId, {
+    action: reading,
+    operation: 'listSchedules',
+    ask: (device) => device.listSchedules(actorOf(actor), page),
+    ifInactive: () => ({ list: [], total: 0, ...page }),
+  });
+  return { list: list.map(describeSchedule), ...rest };
+}
+
+export async function readSchedule(context: ServiceContext, actor: Actor, deviceId: string, scheduleId: string) {
+  const ask = askDevice<ScheduleView>(context, deviceId, 'readSchedule', (device) =>
+    device.readSchedule(actorOf(actor), scheduleId),
+  );
+  return describeSchedule(await ask);
+}
+
+export async function listNextRuns(context: ServiceContext, actor: Actor, deviceId: string, count: number) {
+  const list = await askDeviceAs<NextView[]>(context, actor, deviceId, {
+    action: reading,
+    operation: 'listNext',
+    ask: (device) => device.listNext(actorOf(actor), count),
+    ifInactive: () => [],
+  });
+  return { list: list.map(({ scheduleId, ...due }) => ({ scheduleId, ...describeDue(due) })) };
+}
+
+/** Of a schedule that is not made. */
+export async function previewSchedule(
+  context: ServiceContext,
+  actor: Actor,
+  deviceId: string,
+  body: ScheduleBody,
+  count: number,
+) {
+  await askDevice<null>(context, deviceId, 'allows', (device) => device.allows(actorOf(actor), action));
+  const { timing, why } = draftOf(body);
+  const list: Due[] = [];
+  for (let due = nextDue(timing, Date.now()); due !== null && list.length < count; due = nextDue(timing, due.dueAtMs)) {
+    list.push({ ...due, why: why ?? due.why });
+  }
+  return { list: list.map(describeDue) };
+}
+
+export async function pageRuns(context: ServiceContext, actor: Actor, deviceId: string, page: PageRequest) {
+  const { list, ...rest } = await askDeviceAs<RunPage>(context, actor, deviceId, {
+    action: reading,
+    operation: 'listRuns',
+    ask: (device) => device.listRuns(actorOf(actor), page),
+    ifInactive: () => ({ list: [], total: 0, dropped: 0, ...page }),
+  });
+  return { list: list.map(describeRun), ...rest };
+}
+
+export async function endLease(context: ServiceContext, actor: Actor, deviceId: string) {
+  await decideAs(context, deviceId, 'control', { kind: 'lease_ended', actor: actorOf(actor) });
+  return { deviceId };
+}
+
+function draftOf({ command, graceSeconds, jitterSeconds, name, enabled, ...when }: ScheduleBody): ScheduleDraft {
+  const params = unwrap(parseControl(command));
+  const { timing, why } = timingOf(when);
+  const mayWait = isIdempotent(params);
+  const grace = graceSeconds ?? (mayWait ? graces.waiting : graces.momentary);
+  if (!mayWait && grace > graces.momentary) throw invalid('graceSeconds', `must be at most ${graces.momentary}`);
+  const jitter = jitterSeconds ?? (timing.kind === 'once' ? 0 : jitterIfRecurring);
+  return { name, timing, why, command: params, jitterSeconds: jitter, graceSeconds: grace, enabled };
+}
+
+type When = Pick<ScheduleBody, 'at' | 'days' | 'zone' | 'from' | 'until' | 'except'>;
+
+function timingOf({ at, days, zone, from, until, except }: When): { timing: Timing; why: string | null } {
+  const isLocal = typeof at === 'string' && at.includes('T') && !/(?:Z|[+-]\d\d:\d\d)$/.test(at);
+  const isOnce = typeof at === 'string' && at.includes('T');
+  if ((zone === null && (isLocal || !isOnce)) || (zone !== null && !isZone(zone))) {
+    throw invalid('zone', 'must be the name of a time zone, such as Europe/Berlin');
+  }
+  if (!isOnce) {
+    const place = typeof at === 'string' ? { time: at } : { ...at, place: roundPlace(at.place) };
+    const dates = { from, until, except: [...new Set(except)] };
+    const allDays = days === null ? weekdays : weekdays.filter((day) => days.includes(day));
+    return { timing: { kind: 'recurring', at: place, days: allDays, zone: zone ?? '', ...dates }, why: null };
+  }
+  if (days !== null || from !== null || until !== null || except.length > 0) {
+    throw invalid('at', 'runs once: without days, from, until and except');
+  }
+  const instant = isLocal ? instantOfLocal(at, zone ?? '') : { atMs: Date.parse(at), why: null };
+  if (instant === undefined || Number.isNaN(instant.atMs)) throw invalid('at', 'is no date and time');
+  return { timing: { kind: 'once', atMs: instant.atMs }, why: instant.why };
+}
+
+function roundPlace({ latitude, longitude }: { latitude: number; longitude: number }) {
+  return { latitude: Math.round(latitude * 10) / 10, longitude: Math.round(longitude * 10) / 10 };
+}
+
+function invalid(path: string, problem: string): RefusedError {
+  return new RefusedError({ kind: 'invalid_input', path, problem });
+}
+
+function describeSchedule({ timing, pausedBecause, nextDueAtMs, ...schedule }: ScheduleView) {
+  const once = { days: null, zone: null, from: null, until: null, except: [] as string[] };
+  const when =
+    timing.kind === 'once'
+      ? { at: toIso(timing.atMs), ...once }
+      : {
+          at: 'time' in timing.at ? timing.at.time : timing.at,
+          days: [...timing.days],
+          zone: timing.zone,
+          from: timing.from,
+          until: timing.until,
+          except: [...timing.except],
+        };
+  const { scheduleId, name, command, jitterSeconds, graceSeconds, author, why } = schedule;
+  const plain = { scheduleId, name, command, jitterSeconds, graceSeconds, author, why };
+  return { ...plain, ...when, enabled: pausedBecause !== 'user', pausedBecause, nextDueAt: toIso(nextDueAtMs) };
+}
+
+function describeDue({ dueAtMs, why, skip }: Omit<NextView, 'scheduleId'>) {
+  return { dueAt: toIso(dueAtMs), why, skipped: skip };
+}
+
+function describeRun({ dueAtMs, ...run }: Run) {
+  return { runId: `${run.scheduleId}:${dueAtMs}`, ...run, dueAt: toIso(dueAtMs) };
+}
+
+export function describeLease({ endsAtMs, nextAttemptAtMs, ...lease }: LeaseView) {
+  return { ...lease, endsAt: toIso(endsAtMs), nextAttemptAt: toIso(nextAttemptAtMs) };
+}

@@ -1,0 +1,144 @@
+// Schedules, runs and leases over HTTP and through the real object and its alarm. The rules of due times are tested on the core:
+// test/unit/device/times.test.ts.
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { bringUp } from '../rig/clients/bridge.ts';
+import { call, type Answer } from '../rig/clients/client.ts';
+import {
+  activate,
+  activateOnline,
+  bridge,
+  closeBridge,
+  control,
+  down,
+  nextCommand,
+  openBridge,
+  owner,
+  read,
+  reply,
+  report,
+  ring,
+  setClock,
+  signUpOwner,
+  sleep,
+  unheard,
+  up,
+  type Device,
+} from '../rig/commands.ts';
+
+type Schedule = Record<string, unknown> & { scheduleId: string };
+type Run = { runId: string; outcome: string; reason: string | null; dueAt: string; commandId: string };
+
+const hourMs = 3_600_000;
+const recurring = { command: up, at: '07:30', zone: 'Europe/Berlin', days: ['sat', 'mon'] };
+
+const ask = <T>(method: string, { deviceId }: Device, path: string, body?: unknown): Promise<Answer<T>> =>
+  call<T>(method, `/devices/${deviceId}${path}`, { token: owner.token, ...(body !== undefined && { body }) });
+const make = (device: Device, body: unknown) => ask<Schedule>('POST', device, '/schedules', body);
+const runsOf = async (device: Device) => (await ask<{ list: Run[]; dropped: number }>('GET', device, '/runs')).data;
+const leaseOf = async (device: Device) => (await ask<{ lease?: object }>('GET', device, '/status')).data.lease;
+const inMs = (ms: number) => new Date(Date.now() + ms).toISOString();
+
+beforeAll(signUpOwner);
+beforeEach(openBridge);
+afterEach(closeBridge);
+
+describe('a schedule', () => {
+  it('is made, read, replaced, paused, resumed and removed', async () => {
+    const device = await activate();
+    const { data: made } = await make(device, recurring);
+    const plain = { from: null, until: null, except: [], pausedBecause: null, why: null, name: '', enabled: true };
+    const times = { at: '07:30', days: ['mon', 'sat'], zone: 'Europe/Berlin', jitterSeconds: 20, graceSeconds: 60 };
+    expect(made).toMatchObject({ ...plain, ...times, command: up, author: { userId: owner.userId, withKey: false } });
+    expect(made['nextDueAt']).toMatch(/T0[56]:30:00\.000Z$/);
+    const path = `/schedules/${made.scheduleId}`;
+    expect((await ask('GET', device, path)).data).toEqual(made);
+    const sun = { sun: 'sunset', offsetMinutes: -15, place: { latitude: 52.5163, longitude: 13.3777 } };
+    const replaced = await ask('PUT', device, path, { ...recurring, at: sun, name: 'Evening', days: null });
+    const at = { ...sun, place: { latitude: 52.5, longitude: 13.4 } };
+    expect(replaced.data).toMatchObject({ scheduleId: made.scheduleId, name: 'Evening', at });
+    expect((await ask('POST', device, `${path}/pause`)).data).toMatchObject({ enabled: false, pausedBecause: 'user' });
+    expect((await ask('POST', device, `${path}/resume`)).data).toMatchObject({ enabled: true, pausedBecause: null });
+    expect((await ask('GET', device, '/schedules')).data).toMatchObject({ total: 1, list: [{ name: 'Evening' }] });
+    expect((await ask('DELETE', device, path)).data).toEqual({ scheduleId: made.scheduleId });
+    for (const [method, more] of [
+      ['GET', ''],
+      ['PUT', ''],
+      ['DELETE', ''],
+      ['POST', '/run'],
+    ] as const) {
+      expect(await ask(method, device, `${path}${more}`, method === 'PUT' ? recurring : undefined)).toMatchObject({
+        code: 404,
+      });
+    }
+  });
+
+  it.each([
+    ['zone: must be the name', { ...recurring, zone: 'Mars/Olympus' }],
+    ['zone: must be the name', { ...recurring, zone: undefined }],
+    ['zone: must be the name', { command: up, at: '2099-12-01T18:30' }],
+    ['at: must be a time', { ...recurring, at: '24:00' }],
+    ['at: must be a time', { ...recurring, at: '2099-02-30T18:30' }],
+    ['at: runs once', { ...recurring, at: '2099-12-01T18:30' }],
+    ['at: never comes', { command: up, at: '2020-01-01T00:00:00Z' }],
+    ['at: never comes', { ...recurring, until: '2020-01-01' }],
+    ['graceSeconds: must be at most 10', { ...recurring, command: { action: 'pulse' }, graceSeconds: 60 }],
+    ['every: unknown member', { ...recurring, every: 'day' }],
+  ])('is refused: %s', async (problem, body) => {
+    const { code, message } = await make(await activate(), body);
+    expect({ code, message }).toEqual({
+      code: 400,
+      message: expect.stringContaining(`invalid_request: ${problem}`) as string,
+    });
+  });
+
+  it('says what lies ahead, made or not, and why a clock is odd', async () => {
+    const device = await activate();
+    const local = { command: up, at: '2027-03-28T02:30', zone: 'Europe/Berlin' };
+    const why = '02:30 does not exist on 2027-03-28 in Europe/Berlin; runs at 03:30';
+    const due = { dueAt: '2027-03-28T01:30:00.000Z', why, skipped: null };
+    expect((await ask('POST', device, '/schedules/next', local)).data).toEqual({ list: [due] });
+    const { data: made } = await make(device, local);
+    expect(made).toMatchObject({ at: due.dueAt, why, zone: null, jitterSeconds: 0 });
+    await make(device, { ...recurring, days: null, at: '02:30', from: '2027-03-28', except: ['2027-03-30'] });
+    const { data } = await ask<{ list: object[] }>('GET', device, '/schedules/next?count=4');
+    expect(data.list).toMatchObject([due, due, { skipped: null, why: null }, { skipped: 'excepted' }]);
+    expect(await ask('GET', device, '/schedules/next?count=51')).toMatchObject({ code: 400 });
+  });
+
+  it('presses once by its alarm, and its run is confirmed with the command, also after a sleep', async () => {
+    const device = await activateOnline();
+    const { data: made } = await make(device, { command: up, at: inMs(hourMs), name: 'Once' });
+    await sleep(device);
+    setClock(Date.now() + hourMs + 1);
+    await ring(device);
+    await ring(device);
+    const { id } = await nextCommand(device);
+    await sleep(device);
+    expect(await runsOf(device)).toMatchObject({ list: [{ outcome: 'running', commandId: id }], dropped: 0 });
+    await bringUp(device, reply(id, 200), report({ position: 'up' }));
+    const dueAt = made['nextDueAt'] as string;
+    const runId = `${made.scheduleId}:${Date.parse(dueAt)}`;
+    const run = {
+      runId,
+      scheduleId: made.scheduleId,
+      name: 'Once',
+      dueAt,
+      outcome: 'confirmed',
+      reason: null,
+      commandId: id,
+    };
+    expect(await runsOf(device)).toMatchObject({ total: 1, list: [run] });
+    expect(await read(device, id)).toMatchObject({ state: 'confirmed', scheduleId: made.scheduleId });
+    expect(unheard(device)).toEqual([]);
+  });
+
+  it('runs by request, beside its due times', async () => {
+    const device = await activateOnline();
+    const { data: made } = await make(device, { ...recurring, enabled: false });
+    const { data: run } = await ask<Run>('POST', device, `/schedules/${made.scheduleId}/run`);
+    const { id } = await nextCommand(device);
+    expect(run).toMatchObject({ outcome: 'running', reason: null, commandId: id });
+    await bringUp(device, reply(id, 500));
+    expect((await runsOf(device)).list).toMatchObject([{ ...run, outcome: 'refused', reason: 'device replied 500' }]);
+  });
+});
