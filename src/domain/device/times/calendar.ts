@@ -5,10 +5,10 @@ import { Temporal } from 'temporal-polyfill';
 import { weekdays } from '../../../protocol/vocabulary.ts';
 import { dayMs, minuteMs } from '../../time.ts';
 
-export type Weekday = (typeof weekdays)[number];
+type Weekday = (typeof weekdays)[number];
 
 /** `time` is "HH:MM". */
-export type WallTime = { time: string };
+type WallTime = { time: string };
 
 /** Sunrise and sunset are those before and after the noon of a date, even if the sunset comes after midnight. */
 export type SunTime = {
