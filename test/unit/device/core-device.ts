@@ -51,6 +51,8 @@ export class CoreDevice {
   nowMs: number;
   /** Whether the broker takes what is published. */
   hasBroker = true;
+  /** It takes commands and does not answer: the test ends the publications. */
+  isBrokerSilent = false;
   /** It ends after each write, before its effects. */
   isDying = false;
   /** What D1 says of the authors of schedules; undefined: it does not answer. */
@@ -233,6 +235,7 @@ export class CoreDevice {
       case 'publish_command': {
         if (this.hasBroker) this.published.push(effect);
         const { commandId } = effect;
+        if (this.isBrokerSilent) break;
         const taken = { ok: true, id: commandId, publishedAtMs: this.nowMs, hasSubscribers: null } as const;
         const outcome = this.hasBroker ? taken : ({ ok: false, reason: 'refused' } as const);
         this.run({ kind: 'publication_ended', commandId, outcome });

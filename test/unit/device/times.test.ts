@@ -162,6 +162,36 @@ describe('a schedule', () => {
     expect(device.runs).toMatchObject([{ outcome: 'confirmed' }, { outcome: 'missed', reason: 'service_down' }]);
   });
 
+  it('is sent again if the object is lost after it was written, if that changes nothing', () => {
+    const device = online();
+    put(device, 'position', once(start + hour));
+    put(device, 'momentary', once(start + 2 * hour), { command: pulse, graceSeconds: 10 });
+    for (const atMs of [start + hour, start + 2 * hour]) {
+      wait(device, atMs - 1 - device.nowMs);
+      device.nowMs += 1;
+      device.isDying = true;
+      device.fireAlarm();
+      device.isDying = false;
+      wait(device, 15 * second);
+      reply(device);
+      report(device, 'up');
+    }
+    expect(pressed(device)).toMatchObject([{ params: up }]);
+    expect(device.runs).toMatchObject([{ outcome: 'confirmed' }, { outcome: 'published', reason: 'outcome_unknown' }]);
+  });
+
+  it('whose alarm was lost runs with whatever wakes the device, and has an alarm from then on', () => {
+    const device = online();
+    put(device, 's', at('07:00'));
+    device.nowMs = start + 7 * hour + 30 * second;
+    report(device, 'down');
+    expect(pressed(device)).toHaveLength(1);
+    expect(device.state.alarm.setAtMs).toBeGreaterThan(device.nowMs);
+    wait(device, day);
+    expect(device.runs).toHaveLength(1);
+    expect(pressed(device)).toHaveLength(2);
+  });
+
   it('is missed beyond its grace, by a late alarm or because nothing ran the device', () => {
     const device = online();
     put(device, 's', at('07:00'));
@@ -340,6 +370,193 @@ it('a year without the object is settled in bounded steps, without a hole', () =
   expect(device.state.runs.entries).toBe(365);
 });
 
+describe('a lease', () => {
+  const lease = { seconds: 1800, then: down };
+  const began = (seconds = 1800) => {
+    const device = online();
+    report(device, 'down');
+    device.request({ params: up, ttlSeconds: undefined, lease: { ...lease, seconds } });
+    reply(device);
+    report(device, 'up');
+    return device;
+  };
+  const sent = (device: CoreDevice) => pressed(device).map(({ params }) => params['position']);
+  const press = (device: CoreDevice) => device.request({ params: up, ttlSeconds: undefined });
+
+  it('sends its end at its time, once it is known to have happened no more, and is in the ledger', () => {
+    const device = began();
+    wait(device, 30 * minute - 1);
+    expect(sent(device)).toEqual(['up']);
+    expect(viewLease(device.state)).toMatchObject({ state: 'running', attempts: 0, endsAtMs: start + 30 * minute });
+    wait(device, 1);
+    reply(device);
+    expect(viewLease(device.state)).toMatchObject({ state: 'pursuing', attempts: 1 });
+    report(device, 'down');
+    wait(device, day);
+    expect(sent(device)).toEqual(['up', 'down']);
+    expect(viewLease(device.state)).toBeNull();
+    expect(device.runs).toMatchObject([{ scheduleId: 'lease', dueAtMs: start + 30 * minute, outcome: 'confirmed' }]);
+    expect(device.commands()[0]).toMatchObject({ scheduleId: 'lease', givenBy: { userId: 1 }, state: 'confirmed' });
+  });
+
+  it('is pursued with growing pauses while nothing confirms it', () => {
+    const device = began();
+    wait(device, 30 * minute);
+    for (const pauseMs of [10 * second, 30 * second, minute, 2 * minute, 5 * minute, 15 * minute, hour, hour]) {
+      const before = sent(device).length;
+      wait(device, pauseMs - 1);
+      expect(sent(device)).toHaveLength(before);
+      wait(device, 1);
+      expect(sent(device)).toHaveLength(before + 1);
+    }
+  });
+
+  it.each([
+    ['10 s', 10 * second],
+    ['10 min', 10 * minute],
+    ['3 h', 3 * hour],
+  ])('reaches a device that was away at its time for %s', (_, awayMs) => {
+    const device = began();
+    wait(device, 30 * minute - 5 * second);
+    device.disconnect();
+    wait(device, 5 * second);
+    const before = sent(device).length;
+    device.sleep();
+    wait(device, awayMs - 5 * second);
+    // No attempt while it is away, after the first.
+    expect(sent(device)).toHaveLength(before);
+    device.connect();
+    wait(device, 3 * second);
+    expect(sent(device)).toHaveLength(before + 1);
+    reply(device);
+    report(device, 'down');
+    wait(device, day);
+    expect(sent(device)).toHaveLength(before + 1);
+    expect(device.runs).toMatchObject([{ outcome: 'confirmed' }]);
+  });
+
+  it.each<[string, (device: CoreDevice) => void, number]>([
+    ['a newer command', (device) => void press(device), 2],
+    ['a hand at the device', (device) => void report(device, 'middle'), 1],
+    ['its user', (device) => void device.run({ kind: 'lease_ended', actor: inPerson(1) }), 1],
+    ['a schedule', (device) => void (put(device, 's', once(device.nowMs + minute)), wait(device, minute)), 2],
+    [
+      'a command whose answer was lost with the object',
+      (device) => {
+        device.isDying = true;
+        press(device);
+        device.isDying = false;
+      },
+      1,
+    ],
+  ])('is ended by %s, before its end and while it is pursued', (_, end, published) => {
+    const running = began();
+    wait(running, minute);
+    end(running);
+    wait(running, day);
+    expect(sent(running)).toEqual(Array<string>(published).fill('up'));
+    const away = began();
+    away.disconnect();
+    wait(away, hour);
+    const before = sent(away).length;
+    end(away);
+    away.connect();
+    wait(away, day);
+    const more = sent(away).slice(before);
+    expect(more.filter((position) => position === 'down')).toEqual([]);
+    expect(away.runs.filter(({ scheduleId }) => scheduleId === 'lease')).toMatchObject([
+      { outcome: 'skipped', reason: 'replaced' },
+    ]);
+  });
+
+  it('waits while a newer command is with the broker, and goes on if that was not taken', () => {
+    for (const isTaken of [false, true]) {
+      const device = began();
+      wait(device, 30 * minute - 2 * second);
+      device.isBrokerSilent = true;
+      const { commandId } = press(device);
+      wait(device, 4 * second);
+      expect(sent(device)).toEqual(['up', 'up']);
+      device.isBrokerSilent = false;
+      const taken = { ok: true, id: commandId, publishedAtMs: device.nowMs, hasSubscribers: true } as const;
+      const outcome = isTaken ? taken : ({ ok: false, reason: 'refused' } as const);
+      device.run({ kind: 'publication_ended', commandId, outcome });
+      wait(device, 1);
+      expect(sent(device).slice(2)).toEqual(isTaken ? [] : ['down']);
+    }
+  });
+
+  it('begins only if the broker takes its command, and the one before stays until then', () => {
+    const device = began(60);
+    device.hasBroker = false;
+    device.request({ params: up, ttlSeconds: undefined, lease: { ...lease, seconds: 7200 } });
+    device.hasBroker = true;
+    expect(viewLease(device.state)).toMatchObject({ endsAtMs: start + minute });
+    device.request({ params: up, ttlSeconds: undefined, lease: { ...lease, seconds: 7200 } });
+    expect(viewLease(device.state)).toMatchObject({ endsAtMs: start + 2 * hour });
+  });
+
+  it('ends with the reply of a device that has never reported a position', () => {
+    const device = online();
+    device.request({ params: up, ttlSeconds: undefined, lease });
+    wait(device, 30 * minute);
+    reply(device, 500);
+    wait(device, 10 * second);
+    expect(sent(device)).toEqual(['up', 'down', 'down']);
+    reply(device);
+    wait(device, day);
+    expect(sent(device)).toHaveLength(3);
+    expect(device.runs).toMatchObject([{ outcome: 'acknowledged' }]);
+  });
+
+  it('travels in the command only if the product says so', () => {
+    const device = online();
+    const send = () => device.request({ params: up, ttlSeconds: undefined, lease });
+    send();
+    const facts = { controlMode: 'toggle', offlineGraceSeconds: 0, reactivation: null, productChangedAtMs: 1 };
+    device.run({ kind: 'product_changed', facts: { ...facts, supportsHold: true } });
+    send();
+    press(device);
+    expect(pressed(device).map(({ params }) => params)).toEqual([up, { ...up, holdSeconds: 1800 }, up]);
+    expect(device.commands()[1]).toMatchObject({ params: up });
+  });
+
+  it('never reaches a device that was pressed, whatever happens', () => {
+    const does = 'lease lease press press wait wait connect leave reply up down middle broker die sleep alarm'.split(
+      ' ',
+    );
+    const step = fc.record({ does: fc.constantFrom(...does), waitMs: fc.integer({ min: 0, max: 20 * minute }) });
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 80 }), (steps) => {
+        const device = online();
+        for (const { does: action, waitMs } of steps) {
+          wait(device, action === 'wait' ? waitMs : waitMs / 1000);
+          if (action === 'die') device.isDying = true;
+          if (action === 'die' || action === 'alarm') device.fireAlarm();
+          if (action === 'die') press(device);
+          device.isDying = false;
+          const own = action === 'lease' ? { lease: { seconds: 600, then: down } } : {};
+          if (action === 'lease' || action === 'press') device.request({ params: up, ttlSeconds: undefined, ...own });
+          if (action === 'connect') device.connect();
+          if (action === 'leave') device.disconnect();
+          if (action === 'reply') reply(device);
+          if (['up', 'down', 'middle'].includes(action)) report(device, action);
+          if (action === 'broker') device.hasBroker = !device.hasBroker;
+          if (action === 'sleep') device.sleep();
+          const { current } = device.state.lease;
+          const order = pressed(device).map(({ id }) => device.commands().find(({ commandId }) => commandId === id));
+          const last = order.findLast((command) => command?.scheduleId !== 'lease');
+          // Only the end of the lease that the last press began.
+          if (current !== null) expect(last?.commandId).toBe(current.commandId);
+          if (order.at(-1)?.scheduleId === 'lease')
+            expect(last?.acceptedAtMs).toBeLessThanOrEqual(device.nowMs - 600 * second);
+        }
+      }),
+      { seed: fuzzSeed, numRuns: 300 },
+    );
+  });
+});
+
 describe('whatever happens', () => {
   const timing = fc.oneof(
     fc.constantFrom('00:10', '02:30', '07:00', '23:50').map((time) => at(time)),
@@ -382,7 +599,10 @@ describe('whatever happens', () => {
           put(device, `s${index}`, when, { command, jitterSeconds, graceSeconds: grace });
         }
         for (const { waitMs, does } of steps) {
-          if (does === 'late' || does === 'lost') device.nowMs += waitMs;
+          const startsAtMs = Math.min(...device.state.schedules.map(({ next }) => next?.startAtMs ?? Infinity));
+          const lateMs = startsAtMs === Infinity ? device.nowMs : startsAtMs + (waitMs % (3 * minute));
+          if (does === 'late') device.nowMs = Math.max(device.nowMs, lateMs);
+          else if (does === 'lost') device.nowMs += waitMs;
           else wait(device, waitMs);
           if (does === 'sleep') device.sleep();
           device.isDying = does === 'die';
@@ -425,6 +645,7 @@ describe('whatever happens', () => {
           if (effect.kind !== 'publish_command') continue;
           const command = device.commands().find(({ commandId }) => commandId === effect.commandId);
           if (command?.scheduleId === undefined) continue;
+          expect(effect.messageExpirySeconds).toBeGreaterThan(0);
           expect(effect.expiresAtMs + effect.messageExpirySeconds * second).toBeLessThanOrEqual(command.expiresAtMs);
         }
         const momentary = pressed(device).filter(({ params }) => params['action'] === 'pulse');

@@ -53,6 +53,7 @@ export const maxOpen = 8;
 const publishWithinMs = 4_500;
 /** The broker keeps a command no longer than this for a session it still holds, nor than the command lives. */
 const maxMessageExpirySeconds = 10;
+const lostAfterMs = 12_000;
 /** Not published any more if it expires before that: brokers count the expiry of messages in seconds. */
 export const shortestLifeMs = 2_000;
 
@@ -60,7 +61,7 @@ export const commandsSlice: Slice<CommandsSlice> = {
   initial: { loaded: [], records: [], inFlight: [] },
   row: 'none',
   dueAtMs: (state, nowMs) =>
-    Math.min(Infinity, ...attempts(state, nowMs).flatMap(({ attemptAtMs }) => attemptAtMs ?? [])),
+    Math.min(lostDueAtMs(state, nowMs), ...attempts(state, nowMs).flatMap(({ attemptAtMs }) => attemptAtMs ?? [])),
   onNewOwner: 'forget',
 };
 
@@ -333,6 +334,16 @@ function attempts(state: DeviceState, nowMs: number): Command[] {
   const mayPublish = state.presence.connection.isOnline && !state.identity.isDisabled;
   if (!mayPublish || state.commands.inFlight.length > 0) return [];
   return pendingCommands(state, nowMs).filter(({ expiresAtMs }) => nowMs <= expiresAtMs - shortestLifeMs);
+}
+
+/** A schedule's command is sent again if the object is lost with its publication: nobody else would. */
+function lostDueAtMs({ commands }: DeviceState, nowMs: number): number {
+  const lost = commands.inFlight.flatMap(({ commandId, startedAtMs }) => {
+    const command = commands.loaded.find((entry) => entry.commandId === commandId);
+    const isTimed = command?.scheduleId !== undefined && life.isPending(command, nowMs);
+    return isTimed && startedAtMs + lostAfterMs > nowMs ? [startedAtMs + lostAfterMs] : [];
+  });
+  return Math.min(Infinity, ...lost);
 }
 
 function withCommands(state: DeviceState, change: Partial<CommandsSlice>): DeviceState {
