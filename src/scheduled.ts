@@ -1,5 +1,5 @@
-// What runs every minute (wrangler.toml, triggers): work left over from requests, a look at devices that show as online,
-// and the removal of expired rows and unused devices. Each job runs by itself: one that fails does not keep the others from running.
+// What runs every minute (wrangler.toml, triggers): work left over from requests, a look at devices that show as online or are
+// overdue, and the removal of expired rows and unused devices. Each job runs by itself: one that fails does not keep the others from running.
 import { readConfig } from './config.ts';
 import { deleteExpiredRows } from './db/expired-rows.ts';
 import { noteJobsDone } from './db/measurements.ts';
@@ -7,6 +7,7 @@ import { describeError, log } from './log.ts';
 import { deliverOutbox } from './services/broker/provisioning.ts';
 import { createContext, type ServiceContext } from './context.ts';
 import { reconcilePresence } from './services/operations/presence-reconciliation.ts';
+import { wakeOverdueDevices } from './services/operations/overdue-devices.ts';
 import { deleteUnusedDevices } from './services/operations/unused-devices.ts';
 import { propagateProductChanges } from './services/products/products.ts';
 
@@ -15,6 +16,7 @@ const jobs = {
   reconcilePresence: (context: ServiceContext) => reconcilePresence(context),
   deliverOutbox,
   deleteUnusedDevices,
+  wakeOverdueDevices,
   deleteExpired: ({ primary }: ServiceContext) => deleteExpiredRows(primary(), Date.now()),
 };
 

@@ -4,6 +4,7 @@ import { and, asc, eq, getTableColumns, gt, gte, inArray, isNotNull, isNull, lt,
 import type { BatchItem } from 'drizzle-orm/batch';
 import { runTogether, type Database, insertSelect } from '../client.ts';
 import { countGoingOffline } from '../measurements.ts';
+import { writeDue } from './due.ts';
 import { users } from '../schema/accounts.ts';
 import { deviceMembers, devices } from '../schema/devices.ts';
 import { productDeviceCounts, products } from '../schema/products.ts';
@@ -16,6 +17,7 @@ export type DeviceWithProduct = NonNullable<Awaited<ReturnType<typeof findDevice
 type Projection = Pick<DeviceRow, 'name' | 'isDisabled' | 'lastOnlineAt' | 'connectionStatus'> & {
   version: number;
   owner: Pick<DeviceRow, 'ownerId' | 'claimedAt'> | null;
+  due: { atMs: number | null } | null;
 };
 
 // `product` has the members of an answer, no others (contract 2.5).
@@ -211,12 +213,13 @@ export async function writeProjections(
 ): Promise<void> {
   const offline = projections.filter(({ projection }) => projection.connectionStatus === 2 && !projection.isDisabled);
   const offlineIds = offline.map(({ deviceId }) => deviceId);
-  const updates = projections.map(({ deviceId, projection: { version, owner, ...columns } }) =>
-    database
+  const updates = projections.flatMap(({ deviceId, projection: { version, owner, due, ...columns } }) => {
+    const update = database
       .update(devices)
       .set({ ...columns, ...(owner && ownerColumns(owner)), projectionVersion: version })
-      .where(and(eq(devices.deviceId, deviceId), lt(devices.projectionVersion, version))),
-  );
+      .where(and(eq(devices.deviceId, deviceId), lt(devices.projectionVersion, version)));
+    return due === null ? [update] : [update, writeDue(database, deviceId, version, due.atMs)];
+  });
   const counting = offlineIds.length === 0 ? [] : [countGoingOffline(database, offlineIds)];
   const [first, ...others]: BatchItem<'sqlite'>[] = [...counting, ...updates];
   if (first !== undefined) await database.batch([first, ...others]);

@@ -170,6 +170,7 @@ export async function findProductFacts(database: Database, productId: number) {
     .select({
       controlMode: products.controlMode,
       offlineGraceSeconds: products.offlineGraceSeconds,
+      supportsHold: products.supportsHold,
       reactivation: products.reactivation,
       updatedAt: products.updatedAt,
       pending: { changedAt: productChanges.changedAt, cursor: productChanges.cursor },

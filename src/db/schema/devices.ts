@@ -66,6 +66,18 @@ export const devices = sqliteTable(
   ],
 );
 
+/** When a schedule or a lease of the device is due next: part of the projection. The minute's job finds lost alarms with it. */
+export const deviceDue = sqliteTable(
+  'device_due',
+  {
+    deviceRow: integer('device_row')
+      .primaryKey()
+      .references(() => devices.id, { onDelete: 'cascade' }),
+    dueAt: integer('due_at').notNull(),
+  },
+  (table) => [index('device_due_time').on(table.dueAt)],
+);
+
 /** Who shares a device: a copy for lists. The device's object decides; triggers keep `status`. */
 export const deviceMembers = sqliteTable(
   'device_members',

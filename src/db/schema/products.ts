@@ -27,6 +27,8 @@ export const products = sqliteTable(
     activation: text('activation', { enum: activationPolicies }).notNull().default('open'),
     /** Null: open while nobody has claimed the device, then its owner's (domain/device/ownership.ts). */
     reactivation: text('reactivation', { enum: reactivationPolicies }),
+    /** Its firmware understands `holdSeconds` of a lease. */
+    supportsHold: integer('supports_hold', { mode: 'boolean' }).notNull().default(false),
     createdAt: integer('created_at').notNull(),
     updatedAt: integer('updated_at').notNull(),
     deletedAt: integer('deleted_at'),

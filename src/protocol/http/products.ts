@@ -32,6 +32,10 @@ const fields = {
   offlineGraceSeconds: z.int().min(0).max(60).openapi({ description: 'Before it counts as offline.', example: 5 }),
   activation: z.enum(activationPolicies).openapi({ description: 'Which serials may activate.', example: 'open' }),
   reactivation: z.enum(reactivationPolicies).nullable().openapi({ description: reactivationText, example: null }),
+  supportsHold: z.boolean().openapi({
+    description: 'Its firmware takes a command with `holdSeconds` back by itself: commands with a lease carry it.',
+    example: false,
+  }),
 };
 
 export const createProductBodySchema = z
@@ -50,6 +54,7 @@ export const createProductBodySchema = z
     offlineGraceSeconds: fields.offlineGraceSeconds.default(5),
     activation: fields.activation.default('open'),
     reactivation: fields.reactivation.default(null),
+    supportsHold: fields.supportsHold.default(false),
   })
   .openapi('CreateProductRequest');
 export type CreateProductBody = z.infer<typeof createProductBodySchema>;

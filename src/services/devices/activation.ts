@@ -150,8 +150,8 @@ async function requireProduct(context: ServiceContext, productKey: string): Prom
 async function catchUpWithProduct(env: Env, db: Database, before: ProductRow, deviceId: string): Promise<void> {
   const product = await findProduct(db, before.productKey);
   if (product === undefined || product.updatedAt === before.updatedAt) return;
-  const { controlMode, offlineGraceSeconds, reactivation, updatedAt: productChangedAtMs } = product;
-  const facts = { controlMode, offlineGraceSeconds, reactivation, productChangedAtMs };
+  const { controlMode, offlineGraceSeconds, supportsHold, reactivation, updatedAt: productChangedAtMs } = product;
+  const facts = { controlMode, offlineGraceSeconds, supportsHold, reactivation, productChangedAtMs };
   await callDevice(env, deviceId, 'idempotent').changeProduct(facts);
 }
 

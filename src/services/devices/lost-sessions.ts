@@ -15,10 +15,11 @@ export function hadSession({ projectionVersion, membersVersion, claimedAt }: Tra
 }
 
 export function factsOf(device: DeviceRow, product: ProductRow) {
-  const { productKey, controlMode, offlineGraceSeconds, reactivation, updatedAt: productChangedAtMs } = product;
+  const { productKey, controlMode, offlineGraceSeconds, supportsHold, reactivation } = product;
   const { ownerId, claimedAt: claimedAtMs, name, isDisabled } = device;
   const ownership = { ownerId, productOwnerId: product.ownerId, claimedAtMs };
-  const facts = { controlMode, offlineGraceSeconds, reactivation, productChangedAtMs };
+  const productChangedAtMs = product.updatedAt;
+  const facts = { controlMode, offlineGraceSeconds, supportsHold, reactivation, productChangedAtMs };
   return { productKey, ...ownership, name, isDisabled, ...facts };
 }
 

@@ -13,10 +13,10 @@ export type SliceResult<T> = {
   cursor: number | null;
 };
 
-export async function runSlice<T>(
-  devices: readonly DeviceInRowOrder[],
+export async function runSlice<T, Device extends Pick<DeviceInRowOrder, 'id' | 'deviceId'>>(
+  devices: readonly Device[],
   size: number,
-  act: (device: DeviceInRowOrder) => Promise<T>,
+  act: (device: Device) => Promise<T>,
 ): Promise<SliceResult<T>> {
   const results: T[] = [];
   let failed = 0;

@@ -58,8 +58,9 @@ export async function changeProduct(
   if (givenKey !== undefined && givenKey !== productKey) {
     throw new RefusedError({ kind: 'invalid_input', path: 'productKey', problem: 'cannot be changed' });
   }
-  const { controlMode, offlineGraceSeconds, reactivation } = changes;
-  const isForDevices = [controlMode, offlineGraceSeconds, reactivation].some((change) => change !== undefined);
+  const { controlMode, offlineGraceSeconds, reactivation, supportsHold } = changes;
+  const forDevices = [controlMode, offlineGraceSeconds, reactivation, supportsHold];
+  const isForDevices = forDevices.some((change) => change !== undefined);
   if (isForDevices) {
     await holdToUserRate(context, actor.userId, 'write', costs.productChange - 1);
     unwrap(await callPropagator(context.env, product.id, 'once').admitChange());
@@ -113,6 +114,7 @@ function describeProduct(row: ProductRow) {
     offlineGraceSeconds: row.offlineGraceSeconds,
     activation: row.activation,
     reactivation: row.reactivation,
+    supportsHold: row.supportsHold,
     createdAt: toIso(row.createdAt),
     updatedAt: toIso(row.updatedAt),
   };

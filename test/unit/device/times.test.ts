@@ -439,7 +439,14 @@ describe('a lease', () => {
     ['a newer command', (device) => void press(device), 2],
     ['a hand at the device', (device) => void report(device, 'middle'), 1],
     ['its user', (device) => void device.run({ kind: 'lease_ended', actor: inPerson(1) }), 1],
-    ['a schedule', (device) => void (put(device, 's', once(device.nowMs + minute)), wait(device, minute)), 2],
+    [
+      'a schedule',
+      (device) => {
+        put(device, 's', once(device.nowMs + minute));
+        wait(device, minute);
+      },
+      2,
+    ],
     [
       'a command whose answer was lost with the object',
       (device) => {

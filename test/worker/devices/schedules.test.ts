@@ -1,12 +1,14 @@
 // Schedules, runs and leases over HTTP and through the real object and its alarm. The rules of due times are tested on the core:
 // test/unit/device/times.test.ts.
-import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { runInDurableObject } from 'cloudflare:test';
+import { env } from 'cloudflare:workers';
+import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { runScheduledJobs } from '../../../src/scheduled.ts';
 import { bringUp } from '../rig/clients/bridge.ts';
 import { call, type Answer } from '../rig/clients/client.ts';
 import {
   activate,
   activateOnline,
-  bridge,
   closeBridge,
   control,
   down,
@@ -24,6 +26,7 @@ import {
   up,
   type Device,
 } from '../rig/commands.ts';
+import { sessionOf } from '../rig/provision.ts';
 
 type Schedule = Record<string, unknown> & { scheduleId: string };
 type Run = { runId: string; outcome: string; reason: string | null; dueAt: string; commandId: string };
@@ -140,5 +143,116 @@ describe('a schedule', () => {
     expect(run).toMatchObject({ outcome: 'running', reason: null, commandId: id });
     await bringUp(device, reply(id, 500));
     expect((await runsOf(device)).list).toMatchObject([{ ...run, outcome: 'refused', reason: 'device replied 500' }]);
+  });
+});
+
+const dueInD1 = async ({ deviceId }: Device) =>
+  env.DB.prepare('select due_at from device_due join devices on id = device_row where device_id = ?')
+    .bind(deviceId)
+    .first<number>('due_at');
+
+describe('the next due time in D1', () => {
+  it('follows each change, and wakes a device whose alarm was lost', async () => {
+    const device = await activateOnline();
+    const { data: made } = await make(device, { command: up, at: inMs(hourMs), graceSeconds: 600 });
+    const later = await make(device, { command: down, at: inMs(3 * hourMs) });
+    const dueAt = (schedule: Schedule) => Date.parse(schedule['nextDueAt'] as string);
+    await vi.waitFor(async () => expect(await dueInD1(device)).toBe(dueAt(made)), 10_000);
+    const loseAlarm = () => runInDurableObject(sessionOf(device.deviceId), (_, { storage }) => storage.deleteAlarm());
+    await loseAlarm();
+    setClock(dueAt(made) + 119_000);
+    await runScheduledJobs(env);
+    expect(unheard(device)).toEqual([]);
+    setClock(dueAt(made) + 121_000);
+    await runScheduledJobs(env);
+    expect(await nextCommand(device)).toMatchObject({ params: up });
+    await vi.waitFor(async () => expect(await dueInD1(device)).toBe(dueAt(later.data)), 10_000);
+    await ask('DELETE', device, `/schedules/${later.data.scheduleId}`);
+    setClock(dueAt(made) + 130_000);
+    await ring(device);
+    await vi.waitFor(async () => expect(await dueInD1(device)).toBeNull(), 10_000);
+  });
+
+  it('of a device that is lost is forgotten', async () => {
+    const device = await activate();
+    const row = 'select id, 1 from devices where device_id = ?';
+    await env.DB.prepare(`insert into device_due (device_row, due_at) ${row}`).bind(device.deviceId).run();
+    await runInDurableObject(sessionOf(device.deviceId), (_, { storage }) => storage.deleteAll());
+    await sleep(device);
+    await runScheduledJobs(env);
+    expect(await dueInD1(device)).toBeNull();
+  });
+});
+
+describe('a lease', () => {
+  const lease = (seconds = 600) => ({ seconds, then: down });
+  const begin = async (device: Device, seconds = 600) => {
+    await control(device, { ...up, lease: lease(seconds) });
+    const { id } = await nextCommand(device);
+    await bringUp(device, reply(id, 200), report({ position: 'up' }));
+    return id;
+  };
+
+  it('is shown, pursued beyond its end until a report shows it, and a run then', async () => {
+    const device = await activateOnline();
+    const commandId = await begin(device);
+    const running = { state: 'running', attempts: 0, then: down, commandId, lastCommandId: null };
+    expect(await leaseOf(device)).toMatchObject({ ...running, endsAt: expect.stringMatching(/Z$/) as string });
+    await sleep(device);
+    setClock(Date.now() + 601_000);
+    await ring(device);
+    const { id } = await nextCommand(device);
+    await bringUp(device, reply(id, 200));
+    expect(await leaseOf(device)).toMatchObject({ state: 'pursuing', attempts: 1, lastCommandId: id });
+    await bringUp(device, report({ position: 'down' }));
+    expect(await leaseOf(device)).toBeUndefined();
+    expect((await runsOf(device)).list).toMatchObject([{ scheduleId: 'lease', outcome: 'confirmed', commandId: id }]);
+    expect(await read(device, id)).toMatchObject({ scheduleId: 'lease', state: 'confirmed' });
+  });
+
+  it('is ended by its user, once', async () => {
+    const device = await activateOnline();
+    await begin(device);
+    const { deviceId } = device;
+    expect(await ask('DELETE', device, '/lease')).toMatchObject({ code: 200, data: { deviceId } });
+    expect(await ask('DELETE', device, '/lease')).toMatchObject({ code: 404, message: 'not_found' });
+    expect(await leaseOf(device)).toBeUndefined();
+  });
+
+  it('is begun once by a repeated request', async () => {
+    const device = await activateOnline();
+    const headers = { 'Idempotency-Key': 'lease-1' };
+    const [first, again] = [
+      await control(device, { ...up, lease: lease() }, '', headers),
+      await control(device, { ...up, lease: lease() }, '', headers),
+    ];
+    expect(again.data.commandId).toBe(first.data.commandId);
+    expect(await control(device, { ...up, lease: lease(700) }, '', headers)).toMatchObject({ code: 400 });
+    expect(await leaseOf(device)).toMatchObject({ commandId: first.data.commandId });
+  });
+
+  it.each([
+    { ...up, lease: lease(4) },
+    { ...up, lease: lease(86_401) },
+    { ...up, lease: { seconds: 60 } },
+    { ...up, lease: { ...lease(), hold: true } },
+    { ...up, lease: { seconds: 60, then: { action: 'pulse' } } },
+    { ...up, lease: { seconds: 60, then: { angle: 90 } } },
+    { action: 'trigger', lease: lease() },
+    { switch: true, lease: lease() },
+  ])('that cannot be is refused: %j', async (body) => {
+    expect(await control(await activate(), body)).toMatchObject({ code: 400 });
+  });
+
+  it('reaches firmware as `holdSeconds` if its product says so', async () => {
+    const device = await activateOnline();
+    const { productKey } = device;
+    const changed = await call('PUT', `/products/${productKey}`, { token: owner.token, body: { supportsHold: true } });
+    expect(changed).toMatchObject({ data: { supportsHold: true } });
+    // The device learns it in the background.
+    await vi.waitFor(async () => {
+      await control(device, { ...up, lease: lease() });
+      expect(await nextCommand(device)).toMatchObject({ params: { ...up, holdSeconds: 600 } });
+    });
   });
 });

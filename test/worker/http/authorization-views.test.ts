@@ -16,7 +16,7 @@ const empty = 'list page size total';
 
 const product =
   'productId productKey name description category controlMode uiTemplate iconName iconColor manufacturer model status ' +
-  'offlineGraceSeconds activation reactivation createdAt updatedAt';
+  'offlineGraceSeconds activation reactivation supportsHold createdAt updatedAt';
 const device =
   'role deviceId deviceSN productKey projectId name statusCode status statusText firmwareVersion chipModel lastOnlineAt ' +
   'activatedAt createdAt product.productId product.productKey product.name product.uiTemplate product.iconName ' +

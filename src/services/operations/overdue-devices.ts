@@ -1,0 +1,23 @@
+// Wakes devices whose due time has passed without a word of them: the platform lost their alarm, or was away. A device that is
+// woken tells D1 its next due time.
+import type { ServiceContext } from '../../context.ts';
+import { forgetDue, takeOverdue } from '../../db/devices/due.ts';
+import { minuteMs } from '../../domain/time.ts';
+import { callDevice } from '../../objects/calls/stubs.ts';
+import { runSlice } from './device-slices.ts';
+
+/** Alarms of the platform are rarely late for longer. */
+const overdueAfterMs = 2 * minuteMs;
+const againAfterMs = 10 * minuteMs;
+/** The run shares an invocation, which may call 1 000 objects, with other jobs. */
+const devicesPerRun = 100;
+
+export async function wakeOverdueDevices(context: ServiceContext): Promise<void> {
+  const db = context.primary();
+  const nowMs = Date.now();
+  const overdue = await takeOverdue(db, nowMs - overdueAfterMs, nowMs + againAfterMs, devicesPerRun);
+  await runSlice(overdue, devicesPerRun, async ({ id, deviceId }) => {
+    const isThere = await callDevice(context.env, deviceId, 'wake', 'idempotent', (device) => device.wake());
+    if (!isThere) await forgetDue(db, id);
+  });
+}
