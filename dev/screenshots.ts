@@ -68,7 +68,28 @@ async function furnish(owner: Session): Promise<string[]> {
     deviceIds.push(deviceId);
     await dataOf(owner.api.devices[':deviceId'].$patch({ param: { deviceId }, json: { name } }));
   }
+  await schedule(owner, deviceIds);
   return deviceIds;
+}
+
+/** The first device has schedules, one of which has run; a press of the sixth is for a while. */
+async function schedule({ api }: Session, [hall = '', , , , , porch = '']: string[]): Promise<void> {
+  const device = api.devices[':deviceId'];
+  const param = { deviceId: hall };
+  const command = { action: 'toggle', position: 'up' } as const;
+  const then = { action: 'toggle', position: 'down' } as const;
+  const zone = 'UTC';
+  const place = { latitude: 52.5, longitude: 13.4 };
+  const days = (['mon', 'tue', 'wed', 'thu', 'fri'] as const).slice();
+  const { scheduleId } = await dataOf(device.schedules.$post({ param, json: { at: '07:30', days, zone, command } }));
+  const at = { sun: 'sunset', offsetMinutes: -20, place } as const;
+  await dataOf(device.schedules.$post({ param, json: { name: 'Evening', at, zone, command: then } }));
+  await dataOf(device.schedules.$post({ param, json: { at: '2027-12-01T18:30:00Z', command } }));
+  await dataOf(device.schedules[':scheduleId'].run.$post({ param: { deviceId: hall, scheduleId } }));
+  const lease = { seconds: 1800, then };
+  await dataOf(
+    device.control.$post({ param: { deviceId: porch }, query: {}, header: {}, json: { ...command, lease } }),
+  );
 }
 
 /** The other person operates the first device and is invited to the second. @returns the path of a guest's page */
@@ -85,7 +106,7 @@ async function share(owner: Session, other: Session, [hall = '', garage = '']: s
 async function photograph(
   look: string,
   visitor: (typeof looks)[keyof typeof looks],
-  [hall = '', , , boiler = '']: string[],
+  [hall = '', , , boiler = '', , porch = '']: string[],
   guestPath: string,
 ) {
   const sockets: WebSocketRoute[] = [];
@@ -106,6 +127,10 @@ async function photograph(
   await signIn(page, account);
   await page.getByRole('link', { name: 'Hall' }).waitFor();
   await take('devices');
+  await page.getByRole('button', { name: 'Table' }).click();
+  await page.getByRole('row').filter({ hasText: 'Hall' }).waitFor();
+  await take('devices-table');
+  await page.getByRole('button', { name: 'Board' }).click();
   await page.getByRole('button', { name: 'Make a virtual switch' }).click();
   await page.locator('.device-head').getByText('Online').waitFor();
   await page.locator('.control').getByRole('button', { name: 'Down', exact: true }).click();
@@ -113,6 +138,8 @@ async function photograph(
   await take('overview', overviewHeight);
   const screens: [name: string, hash: string, heading: string][] = [
     ['device', `#/devices/${hall}`, 'Hall'],
+    ['device-lease', `#/devices/${porch}`, 'Porch'],
+    ['device-times', `#/devices/${hall}/times`, 'What became of them'],
     ['device-history', `#/devices/${hall}/history`, 'What happened'],
     ['device-sharing', `#/devices/${hall}/sharing`, 'Guest links'],
     ['device-settings', `#/devices/${hall}/settings`, 'Ownership'],
@@ -128,6 +155,11 @@ async function photograph(
     await page.getByRole('heading', { name: heading }).first().waitFor();
     await take(name);
   }
+  await page.evaluate(`location.hash = '#/devices/${hall}/times'`);
+  await page.getByRole('button', { name: 'Add a schedule' }).click();
+  await page.getByRole('region', { name: 'The next runs' }).getByRole('listitem').first().waitFor();
+  await take('schedule-new', visitor.viewport.height);
+  await page.keyboard.press('Escape');
   for (const [name, path] of Object.entries({ guest: guestPath, reference: '/docs' })) {
     const opened = await browser.openIn(page.context(), path);
     await take(name, visitor.viewport.height, opened);

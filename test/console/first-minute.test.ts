@@ -157,7 +157,7 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the console', () => 
     for (const each of [page, other]) await each.getByRole('heading', { level: 1, name: 'Attic lamp' }).waitFor();
     await row.waitFor();
     await press(page, 'Disable');
-    await row.getByText('Disabled').waitFor();
+    await row.getByText('Disabled', { exact: true }).waitFor();
     await other.getByText('The device is disabled: enable it to control it.').waitFor();
     await press(page, 'Enable');
     await page.getByRole('button', { name: 'Disable', exact: true }).waitFor();

@@ -14,11 +14,13 @@ import { Title } from '../parts/title.tsx';
 import { deviceTabs, hrefOf, type DeviceTab } from '../router.ts';
 import { ago } from '../state/clock.ts';
 import { DeviceView, type Device, type Position } from '../state/device.ts';
+import { LeasePart } from '../times/lease.tsx';
 import { texts } from '../texts.ts';
 import { SwitchCard } from '../parts/switch-card.tsx';
 import { switchOf } from '../state/switches.ts';
 import { later } from '../parts/later.tsx';
 
+const DeviceTimes = later(async () => (await import('../times/times.tsx')).DeviceTimes);
 const DeviceHistory = later(async () => (await import('./history.tsx')).DeviceHistory);
 const DeviceSharing = later(async () => (await import('./sharing.tsx')).DeviceSharing);
 const DeviceSettings = later(async () => (await import('./settings.tsx')).DeviceSettings);
@@ -64,6 +66,7 @@ function Loaded({ view, device, tab }: { view: DeviceView; device: Device; tab: 
         open={open}
       >
         {open === 'control' && <ControlTab view={view} device={device} status={status} />}
+        {open === 'times' && <DeviceTimes view={view} device={device} />}
         {open === 'history' && <DeviceHistory view={view} />}
         {open === 'sharing' && <DeviceSharing device={device} memberChanges={view.memberChanges} />}
         {open === 'settings' && <DeviceSettings view={view} device={device} />}
@@ -106,6 +109,8 @@ function Pressing({ view, device, status }: { view: DeviceView; device: Device; 
   const isSending = pressed !== null && pressed.error === null;
   const params = isSending ? pressed.body : newest?.params;
   const giver = isSending || newest === null ? '' : giverOf(newest, view.givers.value);
+  const { controlMode } = device.product;
+  const why = reasonOf(status, device.role);
   const reported = view.position.value;
   const asked = positionOf(params);
   const nothing = view.properties.value === null ? texts.loading : words.nothingAsked;
@@ -129,14 +134,15 @@ function Pressing({ view, device, status }: { view: DeviceView; device: Device; 
         </div>
       </dl>
       <Control
-        mode={device.product.controlMode}
+        mode={controlMode}
         reported={reported}
         asked={asked}
-        disabledBecause={reasonOf(status, device.role)}
+        disabledBecause={why}
         onPress={(body) => {
           view.press(body).catch((error: unknown) => (view.error.value = error));
         }}
       />
+      <LeasePart view={view} isOffered={why === '' && (controlMode === 'toggle' || controlMode === 'generic')} />
       {(pressed !== null || newest !== null) && (
         <Journey
           command={isSending ? null : newest}

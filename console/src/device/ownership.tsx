@@ -5,7 +5,7 @@ import { AskFirst, Dialog, Once } from '../parts/dialog.tsx';
 import { Action, Field, Form, Problem } from '../parts/form.tsx';
 import { useRead } from '../parts/read.ts';
 import { goTo } from '../router.ts';
-import { clockTime, nowMs } from '../state/clock.ts';
+import { clockTime, countdown, nowMs } from '../state/clock.ts';
 import type { Device } from '../state/device.ts';
 import { session } from '../state/session.ts';
 import { texts } from '../texts.ts';
@@ -169,9 +169,4 @@ function Release({ device: { deviceId, name } }: { device: Device }) {
       />
     </>
   );
-}
-
-function countdown(leftMs: number): string {
-  const seconds = Math.ceil(leftMs / 1000);
-  return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, '0')}`;
 }

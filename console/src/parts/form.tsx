@@ -11,7 +11,7 @@ type FieldProps = {
   label: string;
   name: string;
   hint?: string;
-  type?: 'text' | 'email' | 'password' | 'number' | 'color' | 'file';
+  type?: 'text' | 'email' | 'password' | 'number' | 'color' | 'file' | 'time' | 'date' | 'datetime-local';
   accept?: string;
   value?: string;
   required?: boolean;
@@ -19,6 +19,7 @@ type FieldProps = {
   autoComplete?: string;
   min?: number;
   max?: number;
+  step?: number;
   maxLength?: number;
   onInput?: (value: string) => void;
 };

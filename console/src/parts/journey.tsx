@@ -32,8 +32,9 @@ function meaningOf(command: Command, hasMoved: boolean): string {
 }
 
 /** Empty until it is known who the user of this page is. */
-export function giverOf({ givenBy }: Command, givers: ReadonlyMap<number | null, string>): string {
+export function giverOf({ givenBy, scheduleId }: Command, givers: ReadonlyMap<number | null, string>): string {
   const words = texts.command;
+  if (scheduleId !== null) return scheduleId === 'lease' ? words.byLease : words.bySchedule;
   if (givenBy === null) return words.byGuest;
   if (givers.size === 0) return '';
   const name = givers.get(givenBy.userId) ?? words.somebody;

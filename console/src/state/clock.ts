@@ -26,3 +26,12 @@ export function clockTime(timeMs: number): string {
     ? time.toLocaleTimeString('en-GB')
     : time.toLocaleString('en-GB', { dateStyle: 'medium', timeStyle: 'medium' });
 }
+
+/** What is left, as "4:59" or "1:04:59". */
+export function countdown(leftMs: number): string {
+  const seconds = Math.max(0, Math.ceil(leftMs / 1000));
+  const two = (count: number) => String(count % 60).padStart(2, '0');
+  const minutes = Math.floor(seconds / 60);
+  const start = minutes < 60 ? `${minutes}` : `${Math.floor(minutes / 60)}:${two(minutes)}`;
+  return `${start}:${two(seconds)}`;
+}

@@ -9,6 +9,7 @@ import {
   runCommand,
   type Client,
   type Command,
+  type CommandOptions,
   type ControlBody,
   type Data,
   type RecordChange,
@@ -22,6 +23,7 @@ import { texts } from '../texts.ts';
 export type Device = Data<Client['devices'][':deviceId']['$get']>;
 export type EventView = Data<Client['devices'][':deviceId']['events']['$get']>['list'][number];
 export type Properties = Data<Client['devices'][':deviceId']['properties']['$get']>;
+export type Lease = NonNullable<Data<Client['devices'][':deviceId']['status']['$get']>['lease']>;
 export type Position = 'up' | 'middle' | 'down';
 
 /** A change of presence comes a moment before its event can be read. */
@@ -35,6 +37,7 @@ export class DeviceView {
   /** null until all that the screen shows was read. */
   readonly properties = signal<Properties | null>(null);
   readonly events = signal<readonly EventView[]>([]);
+  readonly lease = signal<Lease | null>(null);
   /** Of anybody, newest first. */
   readonly commands = signal<readonly Command[]>([]);
   /** The own command that the service does not show yet, or why it was not sent. */
@@ -74,8 +77,13 @@ export class DeviceView {
     this.#isShown = isShown;
   }
 
+  /** Without a caller who waits for it. */
+  refresh(): void {
+    this.#readLater().catch((error: unknown) => this.#fail(error));
+  }
+
   /** Sends a command and follows it to its end. It is one of `commands` as soon as the service has it. */
-  async press(body: ControlBody): Promise<void> {
+  async press(body: ControlBody, lease?: CommandOptions['lease']): Promise<void> {
     const press = { body, error: null };
     this.pressed.value = press;
     const onCommand = (command: Command) => {
@@ -83,7 +91,7 @@ export class DeviceView {
       if (this.pressed.peek() === press) this.pressed.value = null;
     };
     try {
-      await runCommand(session().api, this.deviceId, body, { until: 'confirmed', onCommand });
+      await runCommand(session().api, this.deviceId, body, { until: 'confirmed', onCommand, ...(lease && { lease }) });
       await this.#readLater();
     } catch (error) {
       await this.#readLater().catch((failure: unknown) => this.#fail(failure));
@@ -185,9 +193,7 @@ export class DeviceView {
   }
 
   #readSoon(): void {
-    this.#reading ??= setTimeout(() => {
-      this.#readLater().catch((error: unknown) => this.#fail(error));
-    }, readAfterMs);
+    this.#reading ??= setTimeout(() => this.refresh(), readAfterMs);
   }
 
   async #readLater(): Promise<void> {
@@ -212,6 +218,7 @@ export class DeviceView {
     // What was pushed meanwhile is newer.
     if (this.status.peek() === before.status) this.status.value = present.status;
     if (this.position.peek() === before.position) this.position.value = present.position;
+    this.lease.value = present.lease ?? null;
     this.events.value = eventPage.list;
     if (values !== null) this.properties.value = values;
     if (commandPage !== null) this.#take(commandPage.list);

@@ -32,6 +32,8 @@ export const activityTexts = {
     by: (name: string) => `by ${name}`,
     byKey: (name: string) => `by ${name}, with an API key`,
     byGuest: 'through a guest link',
+    bySchedule: 'by a schedule',
+    byLease: 'at the end of a press for a while',
     steps: {
       accepted: 'accepted',
       published: 'sent',

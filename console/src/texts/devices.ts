@@ -46,7 +46,7 @@ export const devicesTexts = {
   device: {
     back: 'All devices',
     parts: 'Parts of the device',
-    tabs: { control: 'Control', history: 'History', sharing: 'Sharing', settings: 'Settings' },
+    tabs: { control: 'Control', times: 'Times', history: 'History', sharing: 'Sharing', settings: 'Settings' },
     control: 'Control',
     reported: 'Reported by the device',
     asked: 'Asked for',

@@ -1,0 +1,57 @@
+// The next runs of a schedule that is not saved yet, as the service computes them.
+import { dataOf, type Client, type Data } from '@latchwork/client';
+import { useSignal } from '@preact/signals';
+import { useEffect } from 'preact/hooks';
+import { describeError, explainReason } from '../errors.ts';
+import { session } from '../state/session.ts';
+import { timesTexts as words } from '../texts/times.ts';
+import { momentOf } from './sentence.ts';
+import type { ScheduleBody } from './times-view.ts';
+
+type DueTimes = Data<Client['devices'][':deviceId']['schedules']['next']['$post']>['list'];
+/** What is typed counts once the typing rests. */
+const restMs = 300;
+
+/** @param draft null while the form is not filled in */
+export function Preview({ deviceId, draft }: { deviceId: string; draft: ScheduleBody | null }) {
+  const list = useSignal<DueTimes>([]);
+  const problem = useSignal('');
+  const isComputed = useSignal(false);
+  const typed = JSON.stringify(draft);
+  useEffect(() => {
+    isComputed.value = false;
+    let isOld = false;
+    const read = async (json: ScheduleBody): Promise<void> => {
+      const { next } = session().api.devices[':deviceId'].schedules;
+      const read = await dataOf(next.$post({ param: { deviceId }, query: { count: '5' }, json }));
+      if (isOld) return;
+      list.value = read.list;
+      problem.value = '';
+      isComputed.value = true;
+    };
+    const timer = setTimeout(() => {
+      if (draft !== null) read(draft).catch((error: unknown) => (problem.value = describeError(error)));
+    }, restMs);
+    return () => {
+      isOld = true;
+      clearTimeout(timer);
+    };
+  }, [typed]);
+  return (
+    <section class="preview" aria-label={words.form.preview} aria-live="polite">
+      <h3>{words.form.preview}</h3>
+      {problem.value !== '' && <p class="problem">{problem}</p>}
+      {draft === null && <p class="hint">{words.form.noPreview}</p>}
+      {isComputed.value && list.value.length === 0 && <p class="hint">{words.noNext}</p>}
+      <ol class="plain">
+        {isComputed.value &&
+          list.value.map(({ dueAt, why, skipped }) => (
+            <li key={dueAt}>
+              {skipped === null ? momentOf(dueAt) : <s>{momentOf(dueAt)}</s>}{' '}
+              <small>{why ?? (skipped === null ? '' : explainReason(skipped, words.reasons))}</small>
+            </li>
+          ))}
+      </ol>
+    </section>
+  );
+}

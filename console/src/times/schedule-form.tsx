@@ -1,0 +1,162 @@
+// The form of a schedule, new or changed, with its next runs as the service computes them from what is typed.
+import { useSignal } from '@preact/signals';
+import { useEffect, useRef } from 'preact/hooks';
+import { InputError } from '../errors.ts';
+import { Field, Form, Select } from '../parts/form.tsx';
+import type { Device } from '../state/device.ts';
+import { timesTexts } from '../texts/times.ts';
+import { browserZone, draftOf, formOf, kinds, weekdays, type CommandName, type Kind } from './draft.ts';
+import { PlaceFields } from './place-fields.tsx';
+import { Preview } from './preview.tsx';
+import type { Schedule, ScheduleBody, Times } from './times-view.ts';
+
+const words = timesTexts.form;
+const commandsOf: Record<Device['product']['controlMode'], readonly CommandName[]> = {
+  toggle: ['up', 'middle', 'down'],
+  pulse: ['pulse', 'trigger'],
+  dimmer: ['angle'],
+  readonly: [],
+  generic: ['up', 'middle', 'down', 'pulse', 'trigger', 'angle'],
+};
+
+type Props = {
+  times: Times;
+  mode: Device['product']['controlMode'];
+  /** null: a new one. */
+  schedule: Schedule | null;
+  onDone: () => void;
+};
+
+export function canBeScheduled(mode: Device['product']['controlMode']): boolean {
+  return commandsOf[mode].length > 0;
+}
+
+export function ScheduleForm({ times, mode, schedule, onDone }: Props) {
+  const start = formOf(schedule);
+  const kind = useSignal<Kind>(start.kind);
+  const offered = commandsOf[mode];
+  const command = useSignal<CommandName>(schedule === null ? (offered[0] ?? 'trigger') : start.command);
+  const draft = useSignal<ScheduleBody | null>(null);
+  const box = useRef<HTMLDivElement>(null);
+  const look = (): void => {
+    const form = box.current?.querySelector('form');
+    draft.value = form?.checkValidity() === true ? draftIfWhole(new FormData(form)) : null;
+  };
+  // After the fields of another kind are there.
+  useEffect(look, [kind.value, command.value]);
+  const isSun = kind.value === 'sunrise' || kind.value === 'sunset';
+  return (
+    <div ref={box} onInput={look} onChange={look}>
+      <Form
+        submit={timesTexts.save}
+        onSubmit={async (_, data) => {
+          const enabled = schedule?.pausedBecause !== 'user';
+          await times.save({ ...draftOf(data), enabled }, schedule?.scheduleId ?? null);
+          onDone();
+        }}
+      >
+        <Select
+          label={words.command}
+          name="command"
+          value={command.value}
+          options={offered.map((name) => [name, words.commands[name]])}
+          onChange={(name) => (command.value = name as CommandName)}
+        />
+        {command.value === 'pulse' && (
+          <Field
+            label={words.duration}
+            name="duration"
+            type="number"
+            min={1}
+            max={60_000}
+            value={start.duration}
+            required
+          />
+        )}
+        {command.value === 'angle' && (
+          <Field label={words.angle} name="angle" type="number" min={0} max={180} value={start.angle} required />
+        )}
+        <Select
+          label={words.when}
+          name="kind"
+          value={kind.value}
+          options={kinds.map((name) => [name, words.kinds[name]])}
+          onChange={(name) => (kind.value = name as Kind)}
+        />
+        {kind.value === 'time' && <Field label={words.time} name="time" type="time" value={start.time} required />}
+        {kind.value === 'once' && (
+          <Field label={words.date} name="date" type="datetime-local" value={start.date} required />
+        )}
+        {isSun && (
+          <>
+            <Field
+              label={words.offset}
+              name="offset"
+              type="number"
+              min={-720}
+              max={720}
+              value={start.offset}
+              required
+            />
+            <PlaceFields place={start.place} onChange={look} />
+          </>
+        )}
+        {kind.value !== 'once' && (
+          <fieldset class="days">
+            <legend>{words.days}</legend>
+            {weekdays.map((day) => (
+              <label key={day} class="check">
+                <input type="checkbox" name="days" value={day} defaultChecked={start.days.includes(day)} />
+                {timesTexts.days[day]}
+              </label>
+            ))}
+          </fieldset>
+        )}
+        <Select
+          label={words.zone}
+          name="zone"
+          value={start.zone}
+          options={[...new Set([browserZone, start.zone, ...Intl.supportedValuesOf('timeZone')])].map((zone) => [
+            zone,
+            zone,
+          ])}
+        />
+        <details class="more">
+          <summary>{words.more}</summary>
+          <Field label={words.name} name="name" value={start.name} maxLength={64} />
+          {kind.value !== 'once' && (
+            <>
+              <div class="pair">
+                <Field label={words.from} name="from" type="date" value={start.from} />
+                <Field label={words.until} name="until" type="date" value={start.until} />
+              </div>
+              <Field label={words.except} hint={words.exceptHint} name="except" value={start.except} />
+            </>
+          )}
+          <div class="pair">
+            <Field
+              label={words.jitter}
+              hint={words.jitterHint}
+              name="jitter"
+              type="number"
+              min={0}
+              value={start.jitter}
+            />
+            <Field label={words.grace} hint={words.graceHint} name="grace" type="number" min={0} value={start.grace} />
+          </div>
+        </details>
+        <Preview deviceId={times.deviceId} draft={draft.value} />
+      </Form>
+    </div>
+  );
+}
+
+/** What is not a schedule yet has no next runs; saving says why. */
+function draftIfWhole(data: FormData): ScheduleBody | null {
+  try {
+    return draftOf(data);
+  } catch (error) {
+    if (error instanceof InputError) return null;
+    throw error;
+  }
+}
