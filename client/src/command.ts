@@ -3,11 +3,17 @@
 import { dataOf, NoAnswerError, type Client, type Data } from './http.ts';
 
 type ControlCall = Client['devices'][':deviceId']['control']['$post'];
-export type ControlBody =
-  | { action: 'toggle'; position?: 'up' | 'middle' | 'down' }
+type Toggle = { action: 'toggle'; position: 'up' | 'middle' | 'down' };
+type Angle = { angle: number };
+/** `then` is sent after so many seconds, and again until a report confirms it. */
+type Lease<Body> = { lease: { seconds: number; then: Body } };
+/** What a schedule may give as `command`. */
+export type CommandBody =
+  | { action: 'toggle'; position?: Toggle['position'] }
   | { action: 'pulse'; duration?: number }
   | { action: 'trigger' }
   | { switch?: boolean; angle?: number };
+export type ControlBody = CommandBody | (Toggle & Lease<Toggle>) | (Angle & Lease<Angle>);
 export type Command = Data<Client['devices'][':deviceId']['commands'][':commandId']['$get']>;
 export type CommandReceipt = Data<ControlCall>;
 

@@ -1,6 +1,13 @@
 // What applications import.
 export type { DirectEndReason } from './api.ts';
-export { runCommand, type Command, type CommandOptions, type CommandReceipt, type ControlBody } from './command.ts';
+export {
+  runCommand,
+  type Command,
+  type CommandBody,
+  type CommandOptions,
+  type CommandReceipt,
+  type ControlBody,
+} from './command.ts';
 export { followDevice, type DeviceListener, type DeviceState } from './follow-device.ts';
 export {
   ApiError,
@@ -24,6 +31,16 @@ export {
   type Subscription,
   type Token,
 } from './relay.ts';
+export {
+  previewSchedule,
+  putSchedule,
+  runSchedule,
+  type DueTime,
+  type NextRun,
+  type Run,
+  type Schedule,
+  type ScheduleBody,
+} from './schedules.ts';
 export { recordChangeOf, type RecordChange } from './topics.ts';
 export { Session, type Login, type SessionOptions, type Tokens } from './session.ts';
 export type { BackOffOptions } from './back-off.ts';

@@ -9,8 +9,11 @@ import {
   dataOf,
   followDevice,
   NoAnswerError,
+  previewSchedule,
+  putSchedule,
   Relay,
   runCommand,
+  runSchedule,
   Session,
   type DeviceState,
   type RelayMessage,
@@ -298,4 +301,25 @@ it('refuses a foreign topic alone, and goes on', async () => {
   const foreign = relay.subscribe('/sys/foreign/dev_00000000/#', { onMessage: () => undefined });
   await expect(foreign.active).rejects.toMatchObject({ code: 403, message: 'forbidden' });
   await relay.subscribe(topic(), { onMessage: () => undefined }).active;
+});
+
+it('previews and makes schedules, and runs one to its outcome', async () => {
+  const { api } = await logIn();
+  const { deviceId } = activation;
+  const body = { command: { action: 'toggle', position: 'middle' }, at: '02:30', zone: 'Europe/Berlin' } as const;
+  const [first] = await previewSchedule(api, deviceId, { ...body, from: '2027-03-28' });
+  expect(first).toMatchObject({
+    dueAt: '2027-03-28T01:30:00.000Z',
+    why: expect.stringContaining('does not exist') as string,
+  });
+  const { scheduleId } = await putSchedule(api, deviceId, body);
+  expect(await putSchedule(api, deviceId, { ...body, name: 'Night' }, scheduleId)).toMatchObject({
+    scheduleId,
+    name: 'Night',
+  });
+  expect(await runSchedule(api, deviceId, scheduleId)).toMatchObject({
+    scheduleId,
+    name: 'Night',
+    outcome: 'confirmed',
+  });
 });
