@@ -58,7 +58,6 @@ export async function runSchedule(context: ServiceContext, actor: Actor, deviceI
   const event = { kind: 'schedule_run', actor: actorOf(actor), scheduleId } as const;
   const run = await askDeviceAs<Run>(context, actor, deviceId, {
     action,
-    operation: event.kind,
     repeat: 'once',
     ask: (device) => device.decide(event),
   });
@@ -68,7 +67,6 @@ export async function runSchedule(context: ServiceContext, actor: Actor, deviceI
 export async function pageSchedules(context: ServiceContext, actor: Actor, deviceId: string, page: PageRequest) {
   const { list, ...rest } = await askDeviceAs<Page<ScheduleView>>(context, actor, deviceId, {
     action: reading,
-    operation: 'listSchedules',
     ask: (device) => device.listSchedules(actorOf(actor), page),
     ifInactive: () => ({ list: [], total: 0, ...page }),
   });
@@ -76,16 +74,13 @@ export async function pageSchedules(context: ServiceContext, actor: Actor, devic
 }
 
 export async function readSchedule(context: ServiceContext, actor: Actor, deviceId: string, scheduleId: string) {
-  const ask = askDevice<ScheduleView>(context, deviceId, 'readSchedule', (device) =>
-    device.readSchedule(actorOf(actor), scheduleId),
-  );
+  const ask = askDevice<ScheduleView>(context, deviceId, (device) => device.readSchedule(actorOf(actor), scheduleId));
   return describeSchedule(await ask);
 }
 
 export async function listNextRuns(context: ServiceContext, actor: Actor, deviceId: string, count: number) {
   const list = await askDeviceAs<NextView[]>(context, actor, deviceId, {
     action: reading,
-    operation: 'listNext',
     ask: (device) => device.listNext(actorOf(actor), count),
     ifInactive: () => [],
   });
@@ -100,7 +95,7 @@ export async function previewSchedule(
   body: ScheduleBody,
   count: number,
 ) {
-  await askDevice<null>(context, deviceId, 'allows', (device) => device.allows(actorOf(actor), action));
+  await askDevice<null>(context, deviceId, (device) => device.allows(actorOf(actor), action));
   const { timing, why } = draftOf(body);
   const list: Due[] = [];
   for (let due = nextDue(timing, Date.now()); due !== null && list.length < count; due = nextDue(timing, due.dueAtMs)) {
@@ -112,7 +107,6 @@ export async function previewSchedule(
 export async function pageRuns(context: ServiceContext, actor: Actor, deviceId: string, page: PageRequest) {
   const { list, ...rest } = await askDeviceAs<RunPage>(context, actor, deviceId, {
     action: reading,
-    operation: 'listRuns',
     ask: (device) => device.listRuns(actorOf(actor), page),
     ifInactive: () => ({ list: [], total: 0, dropped: 0, ...page }),
   });

@@ -17,7 +17,7 @@ export async function wakeOverdueDevices(context: ServiceContext): Promise<void>
   const nowMs = Date.now();
   const overdue = await takeOverdue(db, nowMs - overdueAfterMs, nowMs + againAfterMs, devicesPerRun);
   await runSlice(overdue, devicesPerRun, async ({ id, deviceId }) => {
-    const isThere = await callDevice(context.env, deviceId, 'wake', 'idempotent', (device) => device.wake());
+    const isThere = await callDevice(context.env, deviceId, 'idempotent').wake();
     if (!isThere) await forgetDue(db, id);
   });
 }
