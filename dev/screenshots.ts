@@ -35,7 +35,7 @@ const names = [
   'Greenhouse vent, second window left of the door',
 ];
 /** The height of the picture in the README. */
-const overviewHeight = 910;
+const overviewHeight = 740;
 
 mkdirSync(folder, { recursive: true });
 const service = await WholeService.start({});
@@ -80,8 +80,9 @@ async function schedule({ api }: Session, [hall = '', , , , , porch = '']: strin
   const then = { action: 'toggle', position: 'down' } as const;
   const zone = 'UTC';
   const place = { latitude: 52.5, longitude: 13.4 };
-  const days = (['mon', 'tue', 'wed', 'thu', 'fri'] as const).slice();
-  const { scheduleId } = await dataOf(device.schedules.$post({ param, json: { at: '07:30', days, zone, command } }));
+  const { scheduleId } = await dataOf(
+    device.schedules.$post({ param, json: { at: '07:30', days: ['mon', 'tue', 'wed', 'thu', 'fri'], zone, command } }),
+  );
   const at = { sun: 'sunset', offsetMinutes: -20, place } as const;
   await dataOf(device.schedules.$post({ param, json: { name: 'Evening', at, zone, command: then } }));
   await dataOf(device.schedules.$post({ param, json: { at: '2027-12-01T18:30:00Z', command } }));
@@ -125,7 +126,7 @@ async function photograph(
   };
   await take('sign-in');
   await signIn(page, account);
-  await page.getByRole('link', { name: 'Hall' }).waitFor();
+  await page.getByRole('link', { name: /^Greenhouse/ }).waitFor();
   await take('devices');
   await page.getByRole('button', { name: 'Table' }).click();
   await page.getByRole('row').filter({ hasText: 'Hall' }).waitFor();

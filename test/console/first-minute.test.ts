@@ -254,7 +254,7 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the console', () => 
       await check(hash);
     }
     await page.evaluate(`location.hash = '#/devices/${deviceId}'`);
-    for (const name of ['History', 'Sharing', 'Settings']) {
+    for (const name of ['Times', 'History', 'Sharing', 'Settings']) {
       await openTab(page, name);
       await page.getByRole('tabpanel', { name }).locator('.card').first().waitFor();
       await check(name);

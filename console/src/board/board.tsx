@@ -52,7 +52,8 @@ function Tile({ row }: { row: Signal<Row> }) {
   const buttons = buttonsOf[product.controlMode];
   const pressed = pressOf(deviceId).value;
   const why = whyNot(status, role, buttons.length > 0);
-  const asked = pressed !== null && pressed.error === null && 'position' in pressed.body ? pressed.body.position : null;
+  const wanted =
+    pressed !== null && pressed.error === null && 'position' in pressed.body ? pressed.body.position : null;
   return (
     <article class="tile">
       <a href={hrefOf({ screen: 'device', deviceId })} title={name}>
@@ -72,7 +73,7 @@ function Tile({ row }: { row: Signal<Row> }) {
                 key={label}
                 type="button"
                 aria-pressed={target && target === position}
-                class={target !== undefined && target === asked && target !== position ? 'asked' : undefined}
+                class={target !== undefined && target === wanted && target !== position ? 'asked' : undefined}
                 onClick={() => {
                   press(deviceId, body).catch(
                     (error: unknown) => (pressOf(deviceId).value = { body, command: null, error }),

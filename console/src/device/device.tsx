@@ -142,7 +142,11 @@ function Pressing({ view, device, status }: { view: DeviceView; device: Device; 
           view.press(body).catch((error: unknown) => (view.error.value = error));
         }}
       />
-      <LeasePart view={view} isOffered={why === '' && (controlMode === 'toggle' || controlMode === 'generic')} />
+      <LeasePart
+        view={view}
+        isOffered={why === '' && (controlMode === 'toggle' || controlMode === 'generic')}
+        mayEnd={device.role !== 'viewer'}
+      />
       {(pressed !== null || newest !== null) && (
         <Journey
           command={isSending ? null : newest}

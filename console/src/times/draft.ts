@@ -35,6 +35,8 @@ const emptyForm = {
 export function formOf(schedule: Schedule | null): typeof emptyForm {
   if (schedule === null) return emptyForm;
   const { at, command, days, zone, from, until, except, name, jitterSeconds, graceSeconds } = schedule;
+  // What the service takes if nothing is typed stays out of the form: it follows the command.
+  const isTarget = command.position !== undefined || command.angle !== undefined;
   return {
     ...emptyForm,
     command: nameOf(command),
@@ -48,8 +50,8 @@ export function formOf(schedule: Schedule | null): typeof emptyForm {
     from: from ?? '',
     until: until ?? '',
     except: except.join(' '),
-    jitter: String(jitterSeconds),
-    grace: String(graceSeconds),
+    ...(jitterSeconds !== (days === null ? 0 : 20) && { jitter: String(jitterSeconds) }),
+    ...(graceSeconds !== (isTarget ? 60 : 10) && { grace: String(graceSeconds) }),
   };
 }
 

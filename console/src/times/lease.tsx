@@ -13,10 +13,16 @@ import { commandWords } from './sentence.ts';
 const positions = (['up', 'middle', 'down'] as const).map((position) => [position, texts.position[position]] as const);
 const lookAgainMs = 2_000;
 
-/** @param isOffered it can be pressed now */
-export function LeasePart({ view, isOffered }: { view: DeviceView; isOffered: boolean }) {
+type Props = {
+  view: DeviceView;
+  /** The product has positions, and the device can be pressed now. */
+  isOffered: boolean;
+  mayEnd: boolean;
+};
+
+export function LeasePart({ view, isOffered, mayEnd }: Props) {
   const lease = view.lease.value;
-  if (lease !== null) return <Running view={view} lease={lease} />;
+  if (lease !== null) return <Running view={view} lease={lease} isOffered={isOffered} mayEnd={mayEnd} />;
   return isOffered ? <Offer view={view} /> : null;
 }
 
@@ -41,7 +47,7 @@ function Offer({ view }: { view: DeviceView }) {
   );
 }
 
-function Running({ view, lease }: { view: DeviceView; lease: Lease }) {
+function Running({ view, lease, isOffered, mayEnd }: Props & { lease: Lease }) {
   const { then, state, endsAt, attempts, nextAttemptAt } = lease;
   const endsMs = Date.parse(endsAt);
   const nextMs = nextAttemptAt === null ? null : Date.parse(nextAttemptAt);
@@ -60,7 +66,7 @@ function Running({ view, lease }: { view: DeviceView; lease: Lease }) {
   const leftMs = endsMs - nowMs.value;
   const again = nextMs === null ? words.waits : words.again(countdown(nextMs - nowMs.value));
   return (
-    <section class={state === 'running' ? 'notice' : 'notice warn'} aria-label={words.title}>
+    <section class={state === 'running' ? 'notice lease' : 'notice warn lease'} aria-label={words.title}>
       {state === 'running' ? (
         <strong role="timer">{leftMs > 0 ? words.running(target, countdown(leftMs)) : words.due(target)}</strong>
       ) : (
@@ -73,10 +79,14 @@ function Running({ view, lease }: { view: DeviceView; lease: Lease }) {
         </>
       )}
       <p class="hint">{words.hint}</p>
-      <div class="actions">
-        {state === 'running' && <Action label={words.end} kind="primary" onPress={() => view.press(then)} />}
-        <Action label={state === 'running' ? words.keep : words.stop} onPress={end} />
-      </div>
+      {mayEnd && (
+        <div class="actions">
+          {state === 'running' && isOffered && (
+            <Action label={words.end} kind="primary" onPress={() => view.press(then)} />
+          )}
+          <Action label={state === 'running' ? words.keep : words.stop} onPress={end} />
+        </div>
+      )}
     </section>
   );
 }

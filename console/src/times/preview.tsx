@@ -23,9 +23,9 @@ export function Preview({ deviceId, draft }: { deviceId: string; draft: Schedule
     let isOld = false;
     const read = async (json: ScheduleBody): Promise<void> => {
       const { next } = session().api.devices[':deviceId'].schedules;
-      const read = await dataOf(next.$post({ param: { deviceId }, query: { count: '5' }, json }));
+      const answer = await dataOf(next.$post({ param: { deviceId }, query: { count: '5' }, json }));
       if (isOld) return;
-      list.value = read.list;
+      list.value = answer.list;
       problem.value = '';
       isComputed.value = true;
     };

@@ -121,9 +121,9 @@ export function ScheduleForm({ times, mode, schedule, onDone }: Props) {
             zone,
           ])}
         />
-        <details class="more">
+        <details class="more" open={[start.name, start.from, start.until, start.except].some((text) => text !== '')}>
           <summary>{words.more}</summary>
-          <Field label={words.name} name="name" value={start.name} maxLength={64} />
+          <Field label={words.name} name="name" value={start.name} maxLength={100} />
           {kind.value !== 'once' && (
             <>
               <div class="pair">
@@ -140,9 +140,18 @@ export function ScheduleForm({ times, mode, schedule, onDone }: Props) {
               name="jitter"
               type="number"
               min={0}
+              max={3600}
               value={start.jitter}
             />
-            <Field label={words.grace} hint={words.graceHint} name="grace" type="number" min={0} value={start.grace} />
+            <Field
+              label={words.grace}
+              hint={words.graceHint}
+              name="grace"
+              type="number"
+              min={5}
+              max={3600}
+              value={start.grace}
+            />
           </div>
         </details>
         <Preview deviceId={times.deviceId} draft={draft.value} />

@@ -55,7 +55,7 @@ function Schedules({ times, device }: { times: Times; device: Device }) {
           <p class="hint">{words.noneHint}</p>
         </>
       )}
-      <ul class="plain">
+      <ul class="plain schedules">
         {list?.map((schedule) => (
           <Row
             key={schedule.scheduleId}
