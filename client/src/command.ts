@@ -20,8 +20,6 @@ export type CommandReceipt = Data<ControlCall>;
 export type CommandOptions = {
   /** Keep it for a device that is away, for so many seconds. */
   ttlSeconds?: number;
-  /** For so long alone: then another command is sent, until the device is known to have done it. Both name a position or an angle. */
-  lease?: { seconds: number; then: ControlBody };
   /** Where to stop: at the reply of the device (default), or when a report shows the result. */
   until?: 'acknowledged' | 'confirmed';
   /** Each time when it has come further. The service is then asked more often. */
@@ -44,7 +42,7 @@ export async function runCommand(
   body: ControlBody,
   options: CommandOptions = {},
 ): Promise<Command> {
-  const { ttlSeconds, lease, until = 'acknowledged', onCommand } = options;
+  const { ttlSeconds, until = 'acknowledged', onCommand } = options;
   const key = Array.from({ length: 4 }, () => Math.random().toString(36).slice(2, 10)).join('');
   const receipt = await again(() =>
     dataOf(
@@ -55,7 +53,7 @@ export async function runCommand(
           ...(ttlSeconds !== undefined && { ttl: String(ttlSeconds) }),
         },
         header: { 'idempotency-key': key },
-        json: lease === undefined ? body : { ...body, lease },
+        json: body,
       }),
     ),
   );

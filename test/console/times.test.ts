@@ -134,13 +134,13 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the times of a devic
   });
 
   it('pursue the end of a press while the device is away, until it is known', async () => {
-    const lease = { seconds: 5, then: { action: 'toggle', position: 'down' } };
+    const lease = { seconds: 10, then: { action: 'toggle', position: 'down' } };
     await dataOf(
       api().control.$post({ param, query: {}, header: {}, json: { action: 'toggle', position: 'up', lease } }),
     );
     await part('For a while')
       .getByRole('timer')
-      .getByText(/^Down in 0:0\d$/)
+      .getByText(/^Down in 0:(10|0\d)$/)
       .waitFor();
     await position('Up').waitFor();
     await device.stop();

@@ -9,7 +9,6 @@ import {
   runCommand,
   type Client,
   type Command,
-  type CommandOptions,
   type ControlBody,
   type Data,
   type RecordChange,
@@ -83,7 +82,7 @@ export class DeviceView {
   }
 
   /** Sends a command and follows it to its end. It is one of `commands` as soon as the service has it. */
-  async press(body: ControlBody, lease?: CommandOptions['lease']): Promise<void> {
+  async press(body: ControlBody): Promise<void> {
     const press = { body, error: null };
     this.pressed.value = press;
     const onCommand = (command: Command) => {
@@ -91,7 +90,7 @@ export class DeviceView {
       if (this.pressed.peek() === press) this.pressed.value = null;
     };
     try {
-      await runCommand(session().api, this.deviceId, body, { until: 'confirmed', onCommand, ...(lease && { lease }) });
+      await runCommand(session().api, this.deviceId, body, { until: 'confirmed', onCommand });
       await this.#readLater();
     } catch (error) {
       await this.#readLater().catch((failure: unknown) => this.#fail(failure));

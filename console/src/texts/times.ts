@@ -1,9 +1,6 @@
 // Texts about schedules and their runs. Loaded with the tab that shows them.
-import type { Client, Data } from '@latchwork/client';
+import type { Run, Schedule } from '@latchwork/client';
 
-type OfDevice = Client['devices'][':deviceId'];
-type Run = Data<OfDevice['runs']['$get']>['list'][number];
-type Schedule = Data<OfDevice['schedules']['$get']>['list'][number];
 type RunReason = Exclude<NonNullable<Run['reason']>, `device replied ${number}`>;
 
 export const timesTexts = {

@@ -1,9 +1,8 @@
 // A schedule as the fields of a form, and back.
-import type { ControlBody } from '@latchwork/client';
+import type { CommandBody, Schedule, ScheduleBody } from '@latchwork/client';
 import { InputError } from '../errors.ts';
 import { timesTexts } from '../texts/times.ts';
 import type { Place } from './place-fields.tsx';
-import type { Schedule, ScheduleBody } from './times-view.ts';
 
 export type CommandName = keyof typeof timesTexts.form.commands;
 export type Kind = keyof typeof timesTexts.form.kinds;
@@ -105,7 +104,7 @@ export function draftOf(data: FormData): ScheduleBody {
   };
 }
 
-function commandOf(name: CommandName, text: (name: string) => string): ControlBody {
+function commandOf(name: CommandName, text: (name: string) => string): CommandBody {
   switch (name) {
     case 'up':
     case 'middle':

@@ -34,7 +34,7 @@ function Offer({ view }: { view: DeviceView }) {
         submit={words.start}
         onSubmit={async ({ first, minutes, then }) => {
           const lease = { seconds: Math.round(Number(minutes) * 60), then: toggleTo(then) };
-          await view.press(toggleTo(first), lease);
+          await view.press({ ...toggleTo(first), lease });
         }}
       >
         <div class="pair">

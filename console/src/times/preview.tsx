@@ -1,20 +1,18 @@
 // The next runs of a schedule that is not saved yet, as the service computes them.
-import { dataOf, type Client, type Data } from '@latchwork/client';
+import { previewSchedule, type DueTime, type ScheduleBody } from '@latchwork/client';
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { describeError, explainReason } from '../errors.ts';
 import { session } from '../state/session.ts';
 import { timesTexts as words } from '../texts/times.ts';
 import { momentOf } from './sentence.ts';
-import type { ScheduleBody } from './times-view.ts';
 
-type DueTimes = Data<Client['devices'][':deviceId']['schedules']['next']['$post']>['list'];
 /** What is typed counts once the typing rests. */
 const restMs = 300;
 
 /** @param draft null while the form is not filled in */
 export function Preview({ deviceId, draft }: { deviceId: string; draft: ScheduleBody | null }) {
-  const list = useSignal<DueTimes>([]);
+  const list = useSignal<readonly DueTime[]>([]);
   const problem = useSignal('');
   const isComputed = useSignal(false);
   const typed = JSON.stringify(draft);
@@ -22,10 +20,9 @@ export function Preview({ deviceId, draft }: { deviceId: string; draft: Schedule
     isComputed.value = false;
     let isOld = false;
     const read = async (json: ScheduleBody): Promise<void> => {
-      const { next } = session().api.devices[':deviceId'].schedules;
-      const answer = await dataOf(next.$post({ param: { deviceId }, query: { count: '5' }, json }));
+      const next = await previewSchedule(session().api, deviceId, json);
       if (isOld) return;
-      list.value = answer.list;
+      list.value = next;
       problem.value = '';
       isComputed.value = true;
     };

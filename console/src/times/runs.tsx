@@ -1,5 +1,5 @@
 // What became of the due times, newest first: each has one outcome, and the way of its command while that is kept.
-import { dataOf, type Command } from '@latchwork/client';
+import { dataOf, type Command, type Run } from '@latchwork/client';
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { describeError, explainReason } from '../errors.ts';
@@ -12,7 +12,7 @@ import { session } from '../state/session.ts';
 import { texts } from '../texts.ts';
 import { timesTexts as words } from '../texts/times.ts';
 import { sentenceOf } from './sentence.ts';
-import type { Run, Times } from './times-view.ts';
+import type { Times } from './times-view.ts';
 
 export function Runs({ times }: { times: Times }) {
   const open = useSignal<Run | null>(null);

@@ -1,4 +1,5 @@
 // The form of a schedule, new or changed, with its next runs as the service computes them from what is typed.
+import type { Schedule, ScheduleBody } from '@latchwork/client';
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { InputError } from '../errors.ts';
@@ -8,7 +9,7 @@ import { timesTexts } from '../texts/times.ts';
 import { browserZone, draftOf, formOf, kinds, weekdays, type CommandName, type Kind } from './draft.ts';
 import { PlaceFields } from './place-fields.tsx';
 import { Preview } from './preview.tsx';
-import type { Schedule, ScheduleBody, Times } from './times-view.ts';
+import type { Times } from './times-view.ts';
 
 const words = timesTexts.form;
 const commandsOf: Record<Device['product']['controlMode'], readonly CommandName[]> = {
@@ -51,7 +52,7 @@ export function ScheduleForm({ times, mode, schedule, onDone }: Props) {
         submit={timesTexts.save}
         onSubmit={async (_, data) => {
           const enabled = schedule?.pausedBecause !== 'user';
-          await times.save({ ...draftOf(data), enabled }, schedule?.scheduleId ?? null);
+          await times.save({ ...draftOf(data), enabled }, schedule?.scheduleId);
           onDone();
         }}
       >

@@ -1,9 +1,8 @@
 // Schedules and commands as sentences: "Weekdays 07:30: up".
-import type { Command } from '@latchwork/client';
+import type { Command, Schedule } from '@latchwork/client';
 import { texts } from '../texts.ts';
 import { timesTexts as words } from '../texts/times.ts';
 import { browserZone, weekdays, type Weekday } from './draft.ts';
-import type { Schedule } from './times-view.ts';
 
 /** What a command asks for. */
 export function commandWords(params: Command['params']): string {

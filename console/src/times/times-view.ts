@@ -1,13 +1,9 @@
 // The schedules of a device and their runs, as the tab shows them: read again after each change, and when a run is due or under way.
-import { dataOf, type Client, type Data } from '@latchwork/client';
+import { dataOf, putSchedule, type Run, type Schedule, type ScheduleBody } from '@latchwork/client';
 import { signal } from '@preact/signals';
 import { PagedList } from '../state/paged-list.ts';
 import { session } from '../state/session.ts';
 
-type OfDevice = Client['devices'][':deviceId'];
-export type Schedule = Data<OfDevice['schedules']['$get']>['list'][number];
-export type Run = Data<OfDevice['runs']['$get']>['list'][number];
-export type ScheduleBody = Parameters<OfDevice['schedules']['$post']>[0]['json'];
 export type Change = 'pause' | 'resume' | 'run' | 'remove';
 
 const lookEveryMs = 3_000;
@@ -49,12 +45,8 @@ export class Times {
   }
 
   /** @throws ApiError, NoAnswerError */
-  async save(json: ScheduleBody, scheduleId: string | null): Promise<void> {
-    const { deviceId } = this;
-    const { schedules } = this.#api;
-    await (scheduleId === null
-      ? dataOf(schedules.$post({ param: { deviceId }, json }))
-      : dataOf(schedules[':scheduleId'].$put({ param: { deviceId, scheduleId }, json })));
+  async save(body: ScheduleBody, scheduleId: string | undefined): Promise<void> {
+    await putSchedule(session().api, this.deviceId, body, scheduleId);
     await this.#readSchedules();
   }
 

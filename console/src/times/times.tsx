@@ -1,4 +1,5 @@
 // When a device is pressed by itself: its schedules as sentences, and what became of their runs.
+import type { Schedule } from '@latchwork/client';
 import { useSignal } from '@preact/signals';
 import { useEffect, useMemo, useRef } from 'preact/hooks';
 import { describeError } from '../errors.ts';
@@ -10,7 +11,7 @@ import { timesTexts as words } from '../texts/times.ts';
 import { Runs } from './runs.tsx';
 import { canBeScheduled, ScheduleForm } from './schedule-form.tsx';
 import { limitsOf, momentOf, sentenceOf } from './sentence.ts';
-import { Times, type Schedule } from './times-view.ts';
+import { Times, type Change } from './times-view.ts';
 
 export function DeviceTimes({ view, device }: { view: DeviceView; device: Device }) {
   const times = useMemo(() => new Times(device.deviceId), []);
@@ -86,7 +87,7 @@ function Row({ schedule, times, mayManage, onEdit }: RowProps) {
   const { scheduleId, name, pausedBecause, nextDueAt, why } = schedule;
   const isAsking = useSignal(false);
   const sentence = sentenceOf(schedule);
-  const change = (to: 'pause' | 'resume' | 'run' | 'remove') => () => times.change(scheduleId, to);
+  const change = (to: Change) => () => times.change(scheduleId, to);
   const next = nextDueAt === null ? words.noNext : words.next(momentOf(nextDueAt));
   const state = pausedBecause === null ? next : words.paused[pausedBecause];
   return (
