@@ -46,20 +46,10 @@ const fields = {
 };
 
 export const scheduleBodySchema = z
-  .strictObject({
-    ...fields,
-    // If it is missing the answer is that of a control body without a parameter.
-    command: controlBodySchema.optional(),
-    name: fields.name.default(''),
-    days: fields.days.default(null),
-    zone: fields.zone.default(null),
-    from: fields.from.default(null),
-    until: fields.until.default(null),
-    except: fields.except.default([]),
-    jitterSeconds: fields.jitterSeconds.optional(),
-    graceSeconds: fields.graceSeconds.optional(),
-    enabled: fields.enabled.default(true),
-  })
+  .strictObject(fields)
+  .partial()
+  // If the command is missing the answer is that of a control body without a parameter.
+  .extend({ at: fields.at, command: controlBodySchema.optional() })
   .openapi('ScheduleRequest', {
     required: ['at', 'command'],
     example: { at: '07:30', zone: 'Europe/Berlin', command: { action: 'toggle', position: 'up' } },

@@ -11,114 +11,84 @@ import type { RunPage } from '../../domain/device/core/views.ts';
 import type { Run } from '../../domain/device/times/ledger.ts';
 import type { NextView, ScheduleDraft, ScheduleView } from '../../domain/device/times/schedules.ts';
 import type { Page, PageRequest } from '../../domain/pagination.ts';
-import { RefusedError, unwrap } from '../../domain/refusal.ts';
+import { RefusedError, unwrap, type Outcome } from '../../domain/refusal.ts';
 import { toIso } from '../../domain/time.ts';
 import type { ScheduleBody } from '../../protocol/http/times.ts';
 import { weekdays } from '../../protocol/vocabulary.ts';
+import type { RemoteDevice } from '../../objects/calls/stubs.ts';
 import { askDevice, askDeviceAs, decideAs } from './device-access.ts';
 
 const graces = { waiting: 60, momentary: 10 };
 /** Nobody waits for so short a delay of a schedule that recurs, and 7:00 is everybody's time. */
 const jitterIfRecurring = 20;
 
-const action = 'manageSchedules';
-const reading = 'readSchedules';
-
-export async function putSchedule(
-  context: ServiceContext,
-  actor: Actor,
-  deviceId: string,
-  body: ScheduleBody,
-  scheduleId?: string,
-) {
-  const isNew = scheduleId === undefined;
-  const facts = { scheduleId: scheduleId ?? createId('', 16), draft: draftOf(body), isNew };
-  const event = { kind: 'schedule_put', actor: actorOf(actor), ...facts } as const;
-  return describeSchedule(await decideAs(context, deviceId, action, event));
+/** What `caller` asks of the schedules of one device. */
+export function schedulesOf(context: ServiceContext, caller: Actor, deviceId: string) {
+  const actor = actorOf(caller);
+  const manage = 'manageSchedules';
+  const read = <T>(ask: (device: RemoteDevice) => Promise<Outcome<T>>, ifInactive: () => T) =>
+    askDeviceAs<T>(context, actor, deviceId, { action: 'readSchedules', ask, ifInactive });
+  const change = (scheduleId: string, what: 'pause' | 'resume' | 'remove') =>
+    decideAs(context, deviceId, manage, { kind: 'schedule_changed', actor, scheduleId, change: what });
+  return {
+    async list(page: PageRequest) {
+      const none = () => ({ list: [], total: 0, ...page });
+      const answered = await read<Page<ScheduleView>>((device) => device.listSchedules(actor, page), none);
+      return { ...answered, list: answered.list.map(describeSchedule) };
+    },
+    async read(scheduleId: string) {
+      const ask = (device: RemoteDevice) => device.readSchedule(actor, scheduleId);
+      return describeSchedule(await askDevice<ScheduleView>(context, deviceId, ask));
+    },
+    async put(body: ScheduleBody, scheduleId?: string) {
+      const isNew = scheduleId === undefined;
+      const facts = { scheduleId: scheduleId ?? createId('', 16), draft: draftOf(body), isNew };
+      return describeSchedule(await decideAs(context, deviceId, manage, { kind: 'schedule_put', actor, ...facts }));
+    },
+    async change(scheduleId: string, what: 'pause' | 'resume') {
+      return describeSchedule((await change(scheduleId, what)) as ScheduleView);
+    },
+    async remove(scheduleId: string) {
+      await change(scheduleId, 'remove');
+      return { scheduleId };
+    },
+    async run(scheduleId: string) {
+      const ask = (device: RemoteDevice) => device.decide({ kind: 'schedule_run', actor, scheduleId });
+      const call = { action: manage, repeat: 'once', ask } as const;
+      return describeRun(await askDeviceAs<Run>(context, actor, deviceId, call));
+    },
+    async listNext(count: number) {
+      const list = await read<NextView[]>(
+        (device) => device.listNext(actor, count),
+        () => [],
+      );
+      return { list: list.map(({ scheduleId, ...due }) => ({ scheduleId, ...describeDue(due) })) };
+    },
+    /** Of a schedule that is not made. */
+    async preview(body: ScheduleBody, count: number) {
+      await askDevice<null>(context, deviceId, (device) => device.allows(actor, manage));
+      const { timing, why } = draftOf(body);
+      const list: Due[] = [];
+      for (let due = nextDue(timing, Date.now()); due !== null && list.length < count;) {
+        list.push({ ...due, why: why ?? due.why });
+        due = nextDue(timing, due.dueAtMs);
+      }
+      return { list: list.map(describeDue) };
+    },
+    async listRuns(page: PageRequest) {
+      const none = () => ({ list: [], total: 0, dropped: 0, ...page });
+      const answered = await read<RunPage>((device) => device.listRuns(actor, page), none);
+      return { ...answered, list: answered.list.map(describeRun) };
+    },
+    async endLease() {
+      await decideAs(context, deviceId, 'control', { kind: 'lease_ended', actor });
+      return { deviceId };
+    },
+  };
 }
 
-export async function changeSchedule(
-  context: ServiceContext,
-  actor: Actor,
-  deviceId: string,
-  scheduleId: string,
-  change: 'pause' | 'resume',
-) {
-  const event = { kind: 'schedule_changed', actor: actorOf(actor), scheduleId, change } as const;
-  return describeSchedule((await decideAs(context, deviceId, action, event)) as ScheduleView);
-}
-
-export async function removeSchedule(context: ServiceContext, actor: Actor, deviceId: string, scheduleId: string) {
-  const event = { kind: 'schedule_changed', actor: actorOf(actor), scheduleId, change: 'remove' } as const;
-  await decideAs(context, deviceId, action, event);
-  return { scheduleId };
-}
-
-export async function runSchedule(context: ServiceContext, actor: Actor, deviceId: string, scheduleId: string) {
-  const event = { kind: 'schedule_run', actor: actorOf(actor), scheduleId } as const;
-  const run = await askDeviceAs<Run>(context, actor, deviceId, {
-    action,
-    repeat: 'once',
-    ask: (device) => device.decide(event),
-  });
-  return describeRun(run);
-}
-
-export async function pageSchedules(context: ServiceContext, actor: Actor, deviceId: string, page: PageRequest) {
-  const { list, ...rest } = await askDeviceAs<Page<ScheduleView>>(context, actor, deviceId, {
-    action: reading,
-    ask: (device) => device.listSchedules(actorOf(actor), page),
-    ifInactive: () => ({ list: [], total: 0, ...page }),
-  });
-  return { list: list.map(describeSchedule), ...rest };
-}
-
-export async function readSchedule(context: ServiceContext, actor: Actor, deviceId: string, scheduleId: string) {
-  const ask = askDevice<ScheduleView>(context, deviceId, (device) => device.readSchedule(actorOf(actor), scheduleId));
-  return describeSchedule(await ask);
-}
-
-export async function listNextRuns(context: ServiceContext, actor: Actor, deviceId: string, count: number) {
-  const list = await askDeviceAs<NextView[]>(context, actor, deviceId, {
-    action: reading,
-    ask: (device) => device.listNext(actorOf(actor), count),
-    ifInactive: () => [],
-  });
-  return { list: list.map(({ scheduleId, ...due }) => ({ scheduleId, ...describeDue(due) })) };
-}
-
-/** Of a schedule that is not made. */
-export async function previewSchedule(
-  context: ServiceContext,
-  actor: Actor,
-  deviceId: string,
-  body: ScheduleBody,
-  count: number,
-) {
-  await askDevice<null>(context, deviceId, (device) => device.allows(actorOf(actor), action));
-  const { timing, why } = draftOf(body);
-  const list: Due[] = [];
-  for (let due = nextDue(timing, Date.now()); due !== null && list.length < count; due = nextDue(timing, due.dueAtMs)) {
-    list.push({ ...due, why: why ?? due.why });
-  }
-  return { list: list.map(describeDue) };
-}
-
-export async function pageRuns(context: ServiceContext, actor: Actor, deviceId: string, page: PageRequest) {
-  const { list, ...rest } = await askDeviceAs<RunPage>(context, actor, deviceId, {
-    action: reading,
-    ask: (device) => device.listRuns(actorOf(actor), page),
-    ifInactive: () => ({ list: [], total: 0, dropped: 0, ...page }),
-  });
-  return { list: list.map(describeRun), ...rest };
-}
-
-export async function endLease(context: ServiceContext, actor: Actor, deviceId: string) {
-  await decideAs(context, deviceId, 'control', { kind: 'lease_ended', actor: actorOf(actor) });
-  return { deviceId };
-}
-
-function draftOf({ command, graceSeconds, jitterSeconds, name, enabled, ...when }: ScheduleBody): ScheduleDraft {
+function draftOf({ command, graceSeconds, jitterSeconds, ...more }: ScheduleBody): ScheduleDraft {
+  const { name = '', enabled = true, ...when } = more;
   const params = unwrap(parseControl(command));
   const { timing, why } = timingOf(when);
   const mayWait = isIdempotent(params);
@@ -130,7 +100,8 @@ function draftOf({ command, graceSeconds, jitterSeconds, name, enabled, ...when 
 
 type When = Pick<ScheduleBody, 'at' | 'days' | 'zone' | 'from' | 'until' | 'except'>;
 
-function timingOf({ at, days, zone, from, until, except }: When): { timing: Timing; why: string | null } {
+function timingOf(when: When): { timing: Timing; why: string | null } {
+  const { at, days = null, zone = null, from = null, until = null, except = [] } = when;
   const isLocal = typeof at === 'string' && at.includes('T') && !/(?:Z|[+-]\d\d:\d\d)$/.test(at);
   const isOnce = typeof at === 'string' && at.includes('T');
   if ((zone === null && (isLocal || !isOnce)) || (zone !== null && !isZone(zone))) {

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { fuzzSeed } from '../../../rig/inputs/fuzzing.ts';
 import { inPerson } from '../../../src/domain/access.ts';
-import { nextDue, type Timing } from '../../../src/domain/device/times/calendar.ts';
+import type { Timing } from '../../../src/domain/device/times/calendar.ts';
 import { runDue } from '../../../src/domain/device/times/due.ts';
 import { viewLease } from '../../../src/domain/device/times/lease.ts';
 import { listNext, maxOneShots, maxRecurring, type ScheduleDraft } from '../../../src/domain/device/times/schedules.ts';
@@ -558,105 +558,6 @@ describe('a lease', () => {
           if (order.at(-1)?.scheduleId === 'lease')
             expect(last?.acceptedAtMs).toBeLessThanOrEqual(device.nowMs - 600 * second);
         }
-      }),
-      { seed: fuzzSeed, numRuns: 300 },
-    );
-  });
-});
-
-describe('whatever happens', () => {
-  const timing = fc.oneof(
-    fc.constantFrom('00:10', '02:30', '07:00', '23:50').map((time) => at(time)),
-    fc.integer({ min: 1, max: 5 * 24 }).map((hours) => once(start + hours * hour)),
-  );
-  const schedule = fc.record({
-    timing,
-    command: fc.constantFrom(up, down, pulse),
-    jitterSeconds: fc.constantFrom(0, 20),
-    graceSeconds: fc.constantFrom(10, 60, 600),
-  });
-  const step = fc.record({
-    waitMs: fc.oneof(fc.integer({ min: 0, max: 2 * minute }), fc.integer({ min: 0, max: 9 * hour })),
-    does: fc.constantFrom(
-      'alarm',
-      'alarm',
-      'twice',
-      'late',
-      'lost',
-      'sleep',
-      'die',
-      'reply',
-      'connect',
-      'leave',
-      'press',
-      'broker',
-      'woken',
-    ),
-  });
-
-  it('each due time has one outcome, and none is pressed beyond its grace or twice', () => {
-    const histories = fc.tuple(fc.array(schedule, { minLength: 1, maxLength: 4 }), fc.array(step, { maxLength: 60 }));
-    fc.assert(
-      fc.property(histories, ([schedules, steps]) => {
-        const device = online();
-        const graces = new Map<string, number>();
-        for (const [index, { timing: when, command, jitterSeconds, graceSeconds }] of schedules.entries()) {
-          const grace = command === pulse ? 10 : graceSeconds;
-          graces.set(`s${index}`, (grace + jitterSeconds) * second);
-          put(device, `s${index}`, when, { command, jitterSeconds, graceSeconds: grace });
-        }
-        for (const { waitMs, does } of steps) {
-          const startsAtMs = Math.min(...device.state.schedules.map(({ next }) => next?.startAtMs ?? Infinity));
-          const lateMs = startsAtMs === Infinity ? device.nowMs : startsAtMs + (waitMs % (3 * minute));
-          if (does === 'late') device.nowMs = Math.max(device.nowMs, lateMs);
-          else if (does === 'lost') device.nowMs += waitMs;
-          else wait(device, waitMs);
-          if (does === 'sleep') device.sleep();
-          device.isDying = does === 'die';
-          if (['alarm', 'twice', 'late', 'die'].includes(does)) device.fireAlarm();
-          if (does === 'twice') device.run({ kind: 'alarm_fired', scheduledAtMs: device.nowMs });
-          device.isDying = false;
-          if (does === 'reply') reply(device);
-          if (does === 'connect') device.connect();
-          if (does === 'leave') device.disconnect();
-          if (does === 'press') device.request({ params: up, ttlSeconds: undefined });
-          if (does === 'broker') device.hasBroker = !device.hasBroker;
-          if (does === 'woken') device.run({ kind: 'woken' });
-        }
-        // The minute's job wakes it, whatever became of its alarm.
-        device.run({ kind: 'woken' });
-        const untilMs = device.nowMs;
-        wait(device, 20 * minute);
-        const ids = device.runs.map(({ scheduleId, dueAtMs }) => `${scheduleId}:${dueAtMs}`);
-        expect(new Set(ids).size).toBe(ids.length);
-        for (const [index, { timing: when, jitterSeconds }] of schedules.entries()) {
-          for (
-            let due = nextDue(when, start);
-            due !== null && due.dueAtMs + jitterSeconds * second <= untilMs;
-            due = nextDue(when, due.dueAtMs)
-          ) {
-            expect(ids).toContain(`s${index}:${due.dueAtMs}`);
-          }
-        }
-        expect(device.state.runs.running.filter(({ dueAtMs }) => dueAtMs <= untilMs - hour)).toEqual([]);
-        const all = [...device.runs, ...device.state.runs.running];
-        const runOf = new Map(all.flatMap((run) => (run.commandId === null ? [] : [[run.commandId, run]])));
-        for (const { commandId, scheduleId = '', acceptedAtMs, expiresAtMs } of device.commands()) {
-          const run = runOf.get(commandId);
-          if (scheduleId === '') continue;
-          const lastMs = (run?.dueAtMs ?? 0) + (graces.get(scheduleId) ?? 0);
-          expect(acceptedAtMs).toBeLessThan(lastMs);
-          expect(expiresAtMs).toBeLessThanOrEqual(lastMs);
-        }
-        for (const effect of device.effects) {
-          if (effect.kind !== 'publish_command') continue;
-          const command = device.commands().find(({ commandId }) => commandId === effect.commandId);
-          if (command?.scheduleId === undefined) continue;
-          expect(effect.messageExpirySeconds).toBeGreaterThan(0);
-          expect(effect.expiresAtMs + effect.messageExpirySeconds * second).toBeLessThanOrEqual(command.expiresAtMs);
-        }
-        const momentary = pressed(device).filter(({ params }) => params['action'] === 'pulse');
-        expect(new Set(momentary.map(({ id }) => id)).size).toBe(momentary.length);
       }),
       { seed: fuzzSeed, numRuns: 300 },
     );

@@ -44,7 +44,7 @@ export function runDue(state: DeviceState, decision: Decision): DeviceState {
   for (let count = 0; count < runSize; count++) {
     const [schedule] = next.schedules
       .filter((other) => runAtMs(next, other) <= nowMs)
-      .sort((one, other) => runAtMs(next, one) - runAtMs(next, other));
+      .sort((first, second) => runAtMs(next, first) - runAtMs(next, second));
     const leaseAtMs = leaseDueAtMs(next);
     const isLease = leaseAtMs <= Math.min(nowMs, schedule === undefined ? Infinity : runAtMs(next, schedule));
     const before = next;
@@ -101,11 +101,11 @@ function give(
   if (fresh === undefined) return undefined;
   const giver = { givenBy: { userId, withKey: keyId !== null }, ...(keyId !== null && { keyId }) };
   const source = { ...fresh, params: command, ...giver, scheduleId };
-  const given = giveCommand(state, source, expiresAtMs, isIdempotent(command), decision);
-  return beginRun(given, { scheduleId, name, dueAtMs, commandId: fresh.commandId });
+  const next = giveCommand(state, source, expiresAtMs, isIdempotent(command), decision);
+  return beginRun(next, { scheduleId, name, dueAtMs, commandId: fresh.commandId });
 }
 
-/** By request, at any time, by the user who asks. */
+/** At any time, by the user who asks. */
 export const runNow: Handler<'schedule_run'> = (state, { actor, scheduleId }, decision) => {
   const schedule = findSchedule(state, scheduleId);
   if (schedule === undefined) return { state, result: refuse(noSchedule(scheduleId)) };
@@ -113,13 +113,13 @@ export const runNow: Handler<'schedule_run'> = (state, { actor, scheduleId }, de
   if (refusal !== undefined) return { state, result: refuse(refusal) };
   const { nowMs } = decision;
   const times = { dueAtMs: nowMs, expiresAtMs: nowMs + schedule.graceSeconds * 1000 };
-  const given = state.runs.running.length < maxRunning ? give(state, schedule, actor, times, decision) : undefined;
-  const run = given?.runs.running.at(-1);
-  if (given === undefined || run === undefined) {
+  const next = state.runs.running.length < maxRunning ? give(state, schedule, actor, times, decision) : undefined;
+  const run = next?.runs.running.at(-1);
+  if (next === undefined || run === undefined) {
     const limit = 'runsByRequest';
     return { state, result: refuse({ kind: 'rate_limited', limit, retryAfterSeconds: 10 }) };
   }
-  return { state: given, result: accept({ ...run, outcome: 'running', reason: null }) };
+  return { state: next, result: accept({ ...run, outcome: 'running', reason: null }) };
 };
 
 export const noteAuthor: Reporter<'giver_checked'> = (state, { userId, keyId, isValid }, decision) => {

@@ -12,7 +12,7 @@ import { appendRun, leaseId, type Run } from './ledger.ts';
 
 export type LeaseRequest = { seconds: number; then: ControlParams };
 
-export type Lease = LeaseRequest &
+type Lease = LeaseRequest &
   Pick<Command, 'commandId' | 'number' | 'params' | 'givenBy' | 'keyId'> & {
     endsAtMs: number;
     /** How often `then` was sent, last as `lastCommandId`. */
@@ -23,7 +23,7 @@ export type Lease = LeaseRequest &
     nextAttemptAtMs: number;
   };
 
-export type LeaseSlice = {
+type LeaseSlice = {
   current: Lease | null;
   /** Commands that the broker has not answered for: once it has such a command, the lease is `next`. */
   held: readonly { commandId: string; number: number; sinceMs: number; next: Lease | null }[];
@@ -150,18 +150,15 @@ function endLease(state: DeviceState, end: Pick<Run, 'outcome' | 'reason'>): Dev
   return appendRun(ended, { scheduleId: leaseId, name: '', dueAtMs, commandId, ...end });
 }
 
-export type LeaseView = Pick<Lease, 'then' | 'endsAtMs' | 'attempts' | 'commandId' | 'lastCommandId'> & {
-  state: LeaseState;
-  nextAttemptAtMs: number | null;
-};
+export type LeaseView = NonNullable<ReturnType<typeof viewLease>>;
 
-export function viewLease(state: DeviceState): LeaseView | null {
+export function viewLease(state: DeviceState) {
   const { current } = state.lease;
   if (current === null) return null;
   const { then, endsAtMs, attempts, commandId, lastCommandId } = current;
   const dueAtMs = leaseDueAtMs(state);
   const nextAttemptAtMs = dueAtMs === Infinity ? null : dueAtMs;
-  const leaseState = attempts === 0 ? 'running' : 'pursuing';
+  const leaseState: LeaseState = attempts === 0 ? 'running' : 'pursuing';
   return { then, endsAtMs, attempts, commandId, lastCommandId, nextAttemptAtMs, state: leaseState };
 }
 

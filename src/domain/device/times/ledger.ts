@@ -13,7 +13,7 @@ type RunOf = { scheduleId: string; name: string; dueAtMs: number; commandId: str
 export type Run = RunOf & { outcome: RunOutcome; reason: RunReason | null };
 type RunningRun = RunOf & { commandId: string };
 
-export type RunsSlice = {
+type RunsSlice = {
   /** Number of the last run in the ring. */
   entries: number;
   running: readonly RunningRun[];

@@ -26,7 +26,7 @@ export type ScheduleDraft = {
 type Author = Pick<Actor, 'userId' | 'keyId'>;
 
 /** `startAtMs`: with jitter. */
-export type NextRun = Due & { startAtMs: number };
+type NextRun = Due & { startAtMs: number };
 
 export type Schedule = Omit<ScheduleDraft, 'enabled' | 'why'> & {
   scheduleId: string;
@@ -38,9 +38,9 @@ export type Schedule = Omit<ScheduleDraft, 'enabled' | 'why'> & {
 };
 
 /** A device is asked about once: D1 says whether the author's account and API key are valid. `isValid`: null until it does. */
-export type AuthorCheck = Author & { atMs: number; isValid: boolean | null };
+type AuthorCheck = Author & { atMs: number; isValid: boolean | null };
 
-export type SchedulesSlice = readonly Schedule[];
+type SchedulesSlice = readonly Schedule[];
 
 export const maxRecurring = 32;
 export const maxOneShots = 8;
@@ -124,7 +124,7 @@ function passOver(state: DeviceState, former: Schedule | undefined, nowMs: numbe
   return appendRun(state, endDue(former, next, { outcome: 'skipped', reason: 'replaced' }));
 }
 
-export function planNext(
+function planNext(
   scheduleId: string,
   { timing, jitterSeconds }: Pick<Schedule, 'timing' | 'jitterSeconds'>,
   afterMs: number,
@@ -156,18 +156,13 @@ export function listNext(state: DeviceState, count: number): NextView[] {
   return list;
 }
 
-export type ScheduleView = Omit<Schedule, 'author' | 'next'> & {
-  nextDueAtMs: number | null;
-  why: string | null;
-  author: { userId: number | null; withKey: boolean };
-};
+export type ScheduleView = ReturnType<typeof viewSchedule>;
 
-/** @param actor `userId` of the author is null for an actor without the right `readSharing` */
-export function viewSchedule(state: DeviceState, schedule: Schedule, actor: Actor): ScheduleView {
+/** `userId` of the author is null for an actor without the right `readSharing`. */
+export function viewSchedule(state: DeviceState, schedule: Schedule, actor: Actor) {
   const { author, next, ...rest } = schedule;
-  const { userId, keyId } = author;
-  const isShown = userId === actor.userId || seesSharing(state, actor);
-  const shown = { userId: isShown ? userId : null, withKey: keyId !== null };
+  const isShown = author.userId === actor.userId || seesSharing(state, actor);
+  const shown = { userId: isShown ? author.userId : null, withKey: author.keyId !== null };
   const times = { nextDueAtMs: next?.dueAtMs ?? null, why: next?.why ?? null };
   return { ...rest, pausedBecause: pauseOf(state, schedule), author: shown, ...times };
 }
