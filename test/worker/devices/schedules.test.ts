@@ -2,25 +2,23 @@
 // test/unit/device/times.test.ts.
 import { runInDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
-import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { runScheduledJobs } from '../../../src/scheduled.ts';
 import { bringUp } from '../rig/clients/bridge.ts';
 import { call, type Answer } from '../rig/clients/client.ts';
 import {
   activate,
   activateOnline,
-  closeBridge,
   control,
   down,
   nextCommand,
-  openBridge,
   owner,
+  prepareOwnerAndBridge,
   read,
   reply,
   report,
   ring,
   setClock,
-  signUpOwner,
   sleep,
   unheard,
   up,
@@ -41,9 +39,7 @@ const runsOf = async (device: Device) => (await ask<{ list: Run[]; dropped: numb
 const leaseOf = async (device: Device) => (await ask<{ lease?: object }>('GET', device, '/status')).data.lease;
 const inMs = (ms: number) => new Date(Date.now() + ms).toISOString();
 
-beforeAll(signUpOwner);
-beforeEach(openBridge);
-afterEach(closeBridge);
+prepareOwnerAndBridge();
 
 describe('a schedule', () => {
   it('is made, read, replaced, paused, resumed and removed', async () => {
