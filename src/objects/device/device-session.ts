@@ -10,7 +10,7 @@ import type { EventOf, Ingested, RequestKind, Results } from '../../domain/devic
 import type { InboundMessage } from '../../domain/device/messages/inbox.ts';
 import { viewGuestLinks, type GuestUse } from '../../domain/device/commands/guest-links.ts';
 import { viewOwnership, type ProductFacts } from '../../domain/device/ownership/ownership.ts';
-import { listNext, readSchedule, viewSchedule } from '../../domain/device/times/schedules.ts';
+import { listNext, viewSchedule } from '../../domain/device/times/schedules.ts';
 import { rowNamed, type DeviceState } from '../../domain/device/core/state.ts';
 import {
   pageOf,
@@ -199,18 +199,10 @@ export class DeviceSession extends DurableObject<Env> {
     return this.#device.ask(actor, 'share', (state) => pageOf(viewGuestLinks(state, Date.now()), page));
   }
 
-  listSchedules(actor: Actor, page: PageRequest) {
+  listSchedules(actor: Actor) {
     return this.#device.ask(actor, 'readSchedules', (state) =>
-      pageOf(
-        state.schedules.map((schedule) => viewSchedule(state, schedule, actor)),
-        page,
-      ),
+      state.schedules.map((schedule) => viewSchedule(state, schedule, actor)),
     );
-  }
-
-  readSchedule(actor: Actor, scheduleId: string) {
-    const read = this.#device.ask(actor, 'readSchedules', (state) => readSchedule(state, scheduleId, actor));
-    return read.ok ? read.value : read;
   }
 
   listNext(actor: Actor, count: number) {

@@ -14,8 +14,8 @@ const sunSchema = z
     offsetMinutes: z.int().min(-720).max(720).default(0).openapi({ example: -15 }),
     place: z
       .strictObject({
-        latitude: z.number().min(-90).max(90).openapi({ example: 52.5 }),
-        longitude: z.number().min(-180).max(180).openapi({ example: 13.4 }),
+        latitude: z.number().min(-90).max(90).transform(toTenth).openapi({ example: 52.5 }),
+        longitude: z.number().min(-180).max(180).transform(toTenth).openapi({ example: 13.4 }),
       })
       .openapi({ description: 'Rounded to 0.1 degree. Only the object of the device stores it.' }),
   })
@@ -26,45 +26,46 @@ const atText =
   'date and time with `zone`: then it runs once.';
 const atProblem = 'must be a time HH:MM, a date and time, or a time of the sun';
 const clockSchema = z.string().refine(isClock, atProblem);
-const atSchema = z.union([clockSchema, sunSchema], atProblem).openapi({ description: atText, example: '07:30' });
 
 const fields = {
-  name: lineSchema(0, 100).openapi({ example: 'Morning' }),
-  at: atSchema,
-  days: z.array(z.enum(words.weekdays)).min(1).max(7).nullable().openapi({ description: 'By default all.' }),
-  zone: z.string().max(64).nullable().openapi({ description: 'An IANA name.', example: 'Europe/Berlin' }),
-  from: dateSchema.nullable().openapi({ description: 'The first date.' }),
-  until: dateSchema.nullable().openapi({ description: 'The last date.' }),
-  except: z.array(dateSchema).max(50).openapi({ description: 'Dates without a run.', example: [] }),
-  jitterSeconds: secondsSchema(0, 3600, 'A run begins so much later at most, at random. 20 if it recurs, else 0.'),
-  graceSeconds: secondsSchema(
-    5,
-    3600,
-    'So late a run may be. 60 and more for `toggle` with `position` and `angle`, 10 at most for others.',
-  ),
-  enabled: z.boolean().openapi({ description: 'False: its due times are skipped.', example: true }),
+  name: lineSchema(0, 100).default('').openapi({ example: 'Morning' }),
+  at: z.union([clockSchema, sunSchema], atProblem).openapi({ description: atText, example: '07:30' }),
+  days: z.array(z.enum(words.weekdays)).min(1).max(7).nullable().default(null).openapi({ description: 'Null: all.' }),
+  zone: z.string().max(64).nullable().default(null).openapi({ description: 'An IANA name.', example: 'Europe/Berlin' }),
+  from: dateSchema.nullable().default(null).openapi({ description: 'The first date.' }),
+  until: dateSchema.nullable().default(null).openapi({ description: 'The last date.' }),
+  except: z.array(dateSchema).max(50).default([]).openapi({ description: 'Dates without a run.', example: [] }),
+  enabled: z.boolean().default(true).openapi({ description: 'False: its due times are skipped.' }),
 };
+const jitterSeconds = secondsSchema(0, 3600, 'A run begins so much later at most, at random. 20 if it recurs, else 0.');
+const graceText = 'So late a run may be. 60 and more for `toggle` with `position` and `angle`, 10 at most for others.';
+const graceSeconds = secondsSchema(5, 3600, graceText);
 
 export const scheduleBodySchema = z
-  .strictObject(fields)
-  .partial()
-  // If the command is missing the answer is that of a control body without a parameter.
-  .extend({ at: fields.at, command: controlBodySchema.optional() })
+  .strictObject({
+    ...fields,
+    jitterSeconds: jitterSeconds.optional(),
+    graceSeconds: graceSeconds.optional(),
+    // If the command is missing the answer is that of a control body without a parameter.
+    command: controlBodySchema.optional(),
+  })
   .openapi('ScheduleRequest', {
     required: ['at', 'command'],
     example: { at: '07:30', zone: 'Europe/Berlin', command: { action: 'toggle', position: 'up' } },
   });
 export type ScheduleBody = z.infer<typeof scheduleBodySchema>;
 
+const settingsSchema = z.object({ ...fields, jitterSeconds, graceSeconds, command: sentParamsSchema });
+/** As the object of the device stores it. */
+export type ScheduleSettings = z.infer<typeof settingsSchema>;
+
 const dueAtSchema = instantSchema.openapi({ description: 'Without jitter.' });
 const whyText = 'If the clock or the sun is odd on that day: why, in words.';
 const whySchema = z.string().nullable().openapi({ description: whyText, example: null });
 
-export const scheduleSchema = z
-  .object({
+export const scheduleSchema = settingsSchema
+  .extend({
     scheduleId: shortIdSchema,
-    command: sentParamsSchema,
-    ...fields,
     pausedBecause: z.enum(words.pauseReasons).nullable().openapi({ example: null }),
     author: z
       .object({
@@ -76,6 +77,7 @@ export const scheduleSchema = z
     why: whySchema,
   })
   .openapi('Schedule');
+export type ScheduleView = z.infer<typeof scheduleSchema>;
 
 export const schedulePageSchema = pageSchema(scheduleSchema).openapi('SchedulePage');
 export const scheduleParamSchema = z.object({ deviceId: deviceIdSchema, scheduleId: shortIdSchema });
@@ -115,6 +117,7 @@ export const runSchema = z
     commandId: shortIdSchema.nullable().openapi({ description: 'Null: no command was given.' }),
   })
   .openapi('Run');
+export type RunView = z.infer<typeof runSchema>;
 
 export const runPageSchema = pageSchema(runSchema)
   .extend({ dropped: z.int().min(0).openapi({ description: 'Older runs, which are gone.', example: 0 }) })
@@ -131,6 +134,11 @@ export const leaseSchema = z
     lastCommandId: shortIdSchema.nullable().openapi({ description: 'Of the last attempt.', example: null }),
   })
   .openapi('Lease');
+export type LeaseView = z.infer<typeof leaseSchema>;
+
+function toTenth(degrees: number): number {
+  return Math.round(degrees * 10) / 10;
+}
 
 function isClock(text: string): boolean {
   const isTimeOfDay = /^(?:[01]\d|2[0-3]):[0-5]\d$/.test(text);

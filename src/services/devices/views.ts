@@ -5,19 +5,17 @@ import { actorOf, type Actor } from '../../domain/access.ts';
 import type { Page, PageRequest } from '../../domain/pagination.ts';
 import type { EventView, PropertiesView, StatusView } from '../../domain/device/core/views.ts';
 import { askDeviceAs } from './device-access.ts';
-import { describeLease } from './times.ts';
 
 const action = 'readReports';
 
-export async function readStatus(context: ServiceContext, actor: Actor, deviceId: string) {
-  const { lease, ...status } = await askDeviceAs<StatusView>(context, actor, deviceId, {
+export function readStatus(context: ServiceContext, actor: Actor, deviceId: string): Promise<StatusView> {
+  return askDeviceAs<StatusView>(context, actor, deviceId, {
     action,
     ask: (device) => device.status(actorOf(actor)),
     ifInactive: (deviceName) => {
       return { deviceId, deviceName, online: false, position: null, status: 'inactive', lastOnlineAt: null };
     },
   });
-  return { ...status, ...(lease !== undefined && { lease: describeLease(lease) }) };
 }
 
 export function pageEvents(context: ServiceContext, actor: Actor, deviceId: string, page: PageRequest) {

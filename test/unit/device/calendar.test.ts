@@ -3,30 +3,24 @@
 import { Temporal } from '@js-temporal/polyfill';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import {
-  instantOfLocal,
-  isZone,
-  nextDue,
-  type Due,
-  type Recurring,
-  type SunTime,
-} from '../../../src/domain/device/times/calendar.ts';
+import { isZone, nextDue, type Due, type Timing, type SunTime } from '../../../src/domain/device/times/calendar.ts';
+import { scheduleBodySchema } from '../../../src/protocol/http/times.ts';
 import { weekdays } from '../../../src/protocol/vocabulary.ts';
 import { dayMs, minuteMs } from '../../../src/domain/time.ts';
 import { fuzzSeed } from '../../../rig/inputs/fuzzing.ts';
 
 const zones = Intl.supportedValuesOf('timeZone');
-const everyDay = { kind: 'recurring', days: weekdays, from: null, until: null, except: [] } as const;
+const everyDay = { days: [...weekdays], from: null, until: null, except: [] };
 
-const inZone = (zone: string, time: string, more: Partial<Recurring> = {}): Recurring => ({
+const inZone = (zone: string, time: string, more: Partial<Timing> = {}): Timing => ({
   ...everyDay,
-  at: { time },
+  at: time,
   zone,
   ...more,
 });
 
 /** The due times after `fromMs` up to `toMs`, each computed from the one before. Without `until` there is always a next. */
-function duesBetween(timing: Recurring, fromMs: number, toMs: number): Due[] {
+function duesBetween(timing: Timing, fromMs: number, toMs: number): Due[] {
   const dues: Due[] = [];
   for (let afterMs = fromMs; ;) {
     const due = nextDue(timing, afterMs);
@@ -38,19 +32,13 @@ function duesBetween(timing: Recurring, fromMs: number, toMs: number): Due[] {
   }
 }
 
-function tell(timing: Recurring, after: string, days: number) {
+function tell(timing: Timing, after: string, days: number) {
   const fromMs = Date.parse(after);
   const lines = duesBetween(timing, fromMs, fromMs + days * dayMs);
   return lines.map(({ dueAtMs, why, skip }) => [new Date(dueAtMs).toISOString().slice(0, 16), why, skip]);
 }
 
-const sunAt = (
-  sun: SunTime['sun'],
-  latitude: number,
-  longitude: number,
-  zone: string,
-  more: Partial<Recurring> = {},
-) => ({
+const sunAt = (sun: SunTime['sun'], latitude: number, longitude: number, zone: string, more: Partial<Timing> = {}) => ({
   ...everyDay,
   at: { sun, offsetMinutes: 0, place: { latitude, longitude } },
   zone,
@@ -199,14 +187,17 @@ describe('a due time by the wall clock', () => {
   });
 });
 
-it('a local date and time is an instant only if date, time and zone exist', () => {
-  expect(instantOfLocal('2026-12-01T18:30', 'Europe/Berlin')).toEqual({
-    atMs: Date.parse('2026-12-01T17:30Z'),
-    why: null,
-  });
-  expect(instantOfLocal('2027-03-28T02:30:15', 'Europe/Berlin')?.why).toMatch(/; runs at 03:30:15$/);
-  const wrong = ['2027-02-29T10:00', '2027-02-28T24:00', '2027-02-28', '2027-02-28T10:00Z', '2027-02-28T10:00+01:00'];
-  for (const local of wrong) expect([local, instantOfLocal(local, 'Europe/Berlin')]).toEqual([local, undefined]);
+it('a one-shot is an instant, or a date and time that exist in a zone that exists', () => {
+  const next = (at: string) => nextDue({ ...everyDay, at, zone: 'Europe/Berlin' }, 0);
+  const dueAtMs = Date.parse('2026-12-01T17:30Z');
+  for (const at of ['2026-12-01T18:30', '2026-12-01T17:30:00Z', '2026-12-01T18:30:00+01:00'])
+    expect([at, next(at)]).toEqual([at, { dueAtMs, why: null, skip: null }]);
+  expect(nextDue({ ...everyDay, at: '2026-12-01T18:30', zone: 'Europe/Berlin' }, dueAtMs)).toBeNull();
+  expect(next('2027-03-28T02:30:15')?.why).toMatch(/; runs at 03:30:15$/);
+  const mayBe = (at: string) => scheduleBodySchema.safeParse({ at }).success;
+  const wrong = ['2027-02-29T10:00', '2027-02-28T24:00', '2027-02-28', '2027-02-28T10:00:60', '07:60'];
+  for (const at of wrong) expect([at, mayBe(at)]).toEqual([at, false]);
+  expect(mayBe('2028-02-29T10:00')).toBe(true);
   const noZones = [
     '',
     'Z',
@@ -220,7 +211,6 @@ it('a local date and time is an instant only if date, time and zone exist', () =
   for (const zone of noZones) expect([zone, isZone(zone)]).toEqual([zone, false]);
   for (const zone of [...zones, 'Asia/Kolkata', 'US/Pacific', 'EST', 'Etc/GMT+5'])
     expect([zone, isZone(zone)]).toEqual([zone, true]);
-  expect(instantOfLocal('2026-12-01T18:30', 'Mars/Olympus')).toBeUndefined();
 });
 
 describe('a due time by the sun', () => {
@@ -289,9 +279,9 @@ describe('a due time by the sun', () => {
 describe('the due times of a schedule', () => {
   const dayAfter = (first: string, days: number) => Temporal.PlainDate.from(first).add({ days }).toString();
   const tenths = (most: number) => fc.integer({ min: -10 * most, max: 10 * most }).map((value) => value / 10);
-  const wallTimes = fc.tuple(fc.integer({ min: 0, max: 23 }), fc.integer({ min: 0, max: 59 })).map((parts) => ({
-    time: parts.map((part) => String(part).padStart(2, '0')).join(':'),
-  }));
+  const wallTimes = fc
+    .tuple(fc.integer({ min: 0, max: 23 }), fc.integer({ min: 0, max: 59 }))
+    .map((parts) => parts.map((part) => String(part).padStart(2, '0')).join(':'));
   const sunTimes = fc.record<SunTime>({
     sun: fc.constantFrom('sunrise', 'sunset'),
     offsetMinutes: fc.integer({ min: -720, max: 720 }),
@@ -304,10 +294,9 @@ describe('the due times of a schedule', () => {
     length: fc.integer({ min: -1, max: 60 }),
     except: fc.array(fc.integer({ min: 0, max: 60 }), { maxLength: 5 }),
   };
-  const schedule = (at: fc.Arbitrary<Recurring['at']>): fc.Arbitrary<Recurring> =>
+  const schedule = (at: fc.Arbitrary<Timing['at']>): fc.Arbitrary<Timing> =>
     fc.record({ at, ...draft }).map(({ length, except, ...rest }) => ({
       ...rest,
-      kind: 'recurring',
       until: dayAfter(rest.from, length),
       except: except.map((day) => dayAfter(rest.from, day)),
     }));
@@ -328,9 +317,9 @@ describe('the due times of a schedule', () => {
     );
   });
 
-  const datesOf = ({ from, until, days }: Recurring) => {
+  const datesOf = ({ from, until, days }: Timing) => {
     const dates = Array.from({ length: 61 }, (_, day) => Temporal.PlainDate.from(from!).add({ days: day }));
-    return dates.filter((date) => date.toString() <= until! && days.includes(weekdays[date.dayOfWeek - 1]!));
+    return dates.filter((date) => date.toString() <= until! && days!.includes(weekdays[date.dayOfWeek - 1]!));
   };
 
   it('by the wall clock are those of another Temporal, date by date', () => {
@@ -338,7 +327,7 @@ describe('the due times of a schedule', () => {
       fc.property(schedule(wallTimes), (timing) => {
         const { at, zone, except } = timing;
         const expected = datesOf(timing).map((date) => {
-          const due = oracleDueAt(zone, date.toPlainDateTime((at as { time: string }).time));
+          const due = oracleDueAt(zone!, date.toPlainDateTime(at as string));
           return except.includes(date.toString()) ? { ...due, why: null, skip: 'excepted' } : due;
         });
         expect(duesBetween(timing, 0, Infinity)).toEqual(expected);

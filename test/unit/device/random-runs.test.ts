@@ -4,8 +4,7 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { fuzzSeed } from '../../../rig/inputs/fuzzing.ts';
 import { inPerson } from '../../../src/domain/access.ts';
-import { nextDue, type Recurring, type Timing } from '../../../src/domain/device/times/calendar.ts';
-import { weekdays } from '../../../src/protocol/vocabulary.ts';
+import { nextDue, type Timing } from '../../../src/domain/device/times/calendar.ts';
 import { topicActions } from '../../../src/protocol/mqtt.ts';
 import { CoreDevice } from './core-device.ts';
 
@@ -21,15 +20,19 @@ const operator = { userId: 2, email: 'b@example.test', address: null };
 /** The clock changes in the first night after two of these; some days after the third the sun sets no more. */
 const starts = ['2027-03-27T22:00Z', '2027-10-30T22:00Z', '2027-05-14T22:00Z'].map((text) => Date.parse(text));
 const place = { latitude: 69.6, longitude: 19 };
-const recurring = (at: Recurring['at']): Timing => {
+const recurring = (at: Timing['at']): Timing => {
   const dates = { from: null, until: null, except: ['2027-03-29', '2027-10-31', '2027-05-16'] };
-  return { kind: 'recurring', at, days: weekdays, zone: 'Europe/Berlin', ...dates };
+  return { at, days: null, zone: 'Europe/Berlin', ...dates };
+};
+const once = (atMs: number): Timing => {
+  const dates = { days: null, from: null, until: null, except: [] };
+  return { ...dates, at: new Date(atMs).toISOString(), zone: null };
 };
 const graces = fc.constantFrom(10, 60, 600);
 const plans = fc.record({
   /** A number: a one-shot so many hours from now. */
   when: fc.oneof(
-    fc.constantFrom('00:10', '02:30', '07:00', '23:50').map((time) => recurring({ time })),
+    fc.constantFrom('00:10', '02:30', '07:00', '23:50').map((time) => recurring(time)),
     fc.constantFrom('sunrise', 'sunset').map((sun) => recurring({ sun, offsetMinutes: -20, place })),
     fc.integer({ min: 1, max: 99 }),
   ),
@@ -85,9 +88,9 @@ class History {
 
   put(scheduleId: string, { when, ...plan }: Plan): void {
     const fromMs = this.device.nowMs;
-    const timing = typeof when === 'number' ? ({ kind: 'once', atMs: fromMs + when * hour } as const) : when;
+    const timing = typeof when === 'number' ? once(fromMs + when * hour) : when;
     const settings = { ...plan, graceSeconds: plan.command === pulse ? 10 : plan.graceSeconds };
-    const draft = { ...settings, timing, name: 'S', enabled: true, why: null };
+    const draft = { ...settings, ...timing, name: 'S', enabled: true };
     const former = this.#current(scheduleId);
     const actor = plan.isByOperator ? inPerson(operator.userId) : owner;
     const event = { kind: 'schedule_put', actor, scheduleId, draft, isNew: former === undefined } as const;

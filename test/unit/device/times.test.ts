@@ -21,23 +21,22 @@ const start = Date.UTC(2027, 5, 6, 22);
 const up = { action: 'toggle', position: 'up' } as const;
 const down = { action: 'toggle', position: 'down' } as const;
 const pulse = { action: 'pulse' } as const;
-const everyDay = ['mon', 'tue', 'wed', 'thu', 'fri', 'sat', 'sun'] as const;
+const iso = (timeMs: number) => new Date(timeMs).toISOString();
 
 const at = (time: string, more: object = {}): Timing => ({
-  kind: 'recurring',
-  at: { time },
-  days: everyDay,
+  at: time,
+  days: null,
   zone: 'Europe/Berlin',
   from: null,
   until: null,
   except: [],
   ...more,
 });
-const once = (atMs: number): Timing => ({ kind: 'once', atMs });
+const once = (atMs: number): Timing => at(iso(atMs), { zone: null });
 
 function draft(timing: Timing, more: Partial<ScheduleDraft> = {}): ScheduleDraft {
-  const plain = { name: 'S', command: up, jitterSeconds: 0, graceSeconds: 60, enabled: true, why: null };
-  return { ...plain, timing, ...more };
+  const plain = { name: 'S', command: up, jitterSeconds: 0, graceSeconds: 60, enabled: true };
+  return { ...plain, ...timing, ...more };
 }
 
 function put(
@@ -387,14 +386,14 @@ describe('a lease', () => {
     const device = began();
     wait(device, 30 * minute - 1);
     expect(sent(device)).toEqual(['up']);
-    expect(viewLease(device.state)).toMatchObject({ state: 'running', attempts: 0, endsAtMs: start + 30 * minute });
+    expect(viewLease(device.state)).toMatchObject({ state: 'running', attempts: 0, endsAt: iso(start + 30 * minute) });
     wait(device, 1);
     reply(device);
     expect(viewLease(device.state)).toMatchObject({ state: 'pursuing', attempts: 1 });
     report(device, 'down');
     wait(device, day);
     expect(sent(device)).toEqual(['up', 'down']);
-    expect(viewLease(device.state)).toBeNull();
+    expect(viewLease(device.state)).toBeUndefined();
     expect(device.runs).toMatchObject([{ scheduleId: 'lease', dueAtMs: start + 30 * minute, outcome: 'confirmed' }]);
     expect(device.commands()[0]).toMatchObject({ scheduleId: 'lease', givenBy: { userId: 1 }, state: 'confirmed' });
   });
@@ -498,9 +497,9 @@ describe('a lease', () => {
     device.hasBroker = false;
     device.request({ params: up, ttlSeconds: undefined, lease: { ...lease, seconds: 7200 } });
     device.hasBroker = true;
-    expect(viewLease(device.state)).toMatchObject({ endsAtMs: start + minute });
+    expect(viewLease(device.state)).toMatchObject({ endsAt: iso(start + minute) });
     device.request({ params: up, ttlSeconds: undefined, lease: { ...lease, seconds: 7200 } });
-    expect(viewLease(device.state)).toMatchObject({ endsAtMs: start + 2 * hour });
+    expect(viewLease(device.state)).toMatchObject({ endsAt: iso(start + 2 * hour) });
   });
 
   it('ends with the reply of a device that has never reported a position', () => {

@@ -17,10 +17,10 @@ import type { DirectSessionEnd, OpenSession } from '../presence/direct-session.t
 import type { PresenceEvent } from '../presence/presence.ts';
 import type { ProjectionOutcome } from '../presence/projection.ts';
 import type { Subscription } from '../messages/subscriptions.ts';
-import type { Run } from '../times/ledger.ts';
-import type { ScheduleDraft, ScheduleView } from '../times/schedules.ts';
+import type { ScheduleDraft } from '../times/schedules.ts';
 import type { DeviceSettings, DeviceState } from './state.ts';
 import type { DirectEndReason } from '../../direct/answer-codes.ts';
+import type { RunView, ScheduleView } from '../../../protocol/http/times.ts';
 import type { RevokeCause } from '../../../protocol/relay.ts';
 import type { MessageRejectionReason } from '../../../protocol/vocabulary.ts';
 
@@ -177,7 +177,7 @@ type Answers = {
   guest_link_used: Outcome<AcceptedCommand>;
   schedule_put: Outcome<ScheduleView>;
   schedule_changed: Outcome<ScheduleView | null>;
-  schedule_run: Outcome<Run>;
+  schedule_run: Outcome<RunView>;
   lease_ended: Outcome<null>;
 };
 

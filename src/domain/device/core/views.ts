@@ -2,6 +2,7 @@
 // histories that storage has; they change nothing.
 import type { z } from 'zod';
 import type { devicePropertiesSchema, statusViewSchema } from '../../../protocol/http/devices.ts';
+import type { runPageSchema } from '../../../protocol/http/times.ts';
 import { positionSchema, propertyPostMethod, topicActions, type TopicAction } from '../../../protocol/mqtt.ts';
 import type * as words from '../../../protocol/vocabulary.ts';
 import { seesSharing, type Actor, type MemberRole } from '../../access.ts';
@@ -11,13 +12,13 @@ import { toIso } from '../../time.ts';
 import type { LastRejected } from '../messages/messages.ts';
 import { measurement, type PropertiesSlice } from '../messages/properties.ts';
 import { isActivated } from '../ownership/credentials.ts';
-import { viewLease, type LeaseView } from '../times/lease.ts';
+import { viewLease } from '../times/lease.ts';
 import type { CountedFact } from './counts.ts';
-import { runSize, type Run } from '../times/ledger.ts';
+import { runSize, viewRun, type Run } from '../times/ledger.ts';
 import type { GuestEntry, JournalEntry, Transition } from './history.ts';
 import type { DeviceState } from './state.ts';
 
-export type StatusView = Omit<z.infer<typeof statusViewSchema>, 'lease'> & { lease?: LeaseView };
+export type StatusView = z.infer<typeof statusViewSchema>;
 export type PropertiesView = z.infer<typeof devicePropertiesSchema>;
 
 export type PresentView = {
@@ -52,7 +53,7 @@ export function viewStatus(state: DeviceState): StatusView {
     position: position.success ? position.data : null,
     status: describeStatus(isOnline ? 1 : isActivated(credentials) ? 2 : 0, identity.isDisabled).status,
     lastOnlineAt: toIso(lastOnlineAtMs),
-    ...(lease !== null && { lease }),
+    ...(lease && { lease }),
   };
 }
 
@@ -129,12 +130,12 @@ function viewRejected({ action: topic, reason, dropped, text, atMs }: LastReject
   return { topic, reason, dropped: [...dropped], text, time: toIso(atMs) };
 }
 
-export type RunPage = Page<Run> & { dropped: number };
+export type RunPage = z.infer<typeof runPageSchema>;
 
 /** Open ones first, then the newest of what storage keeps. */
 export function viewRuns({ runs }: DeviceState, stored: Run[], page: PageRequest): RunPage {
   const running = runs.running.toReversed().map((run): Run => ({ ...run, outcome: 'running', reason: null }));
-  return { ...pageOf([...running, ...stored], page), dropped: Math.max(0, runs.entries - runSize) };
+  return { ...pageOf([...running, ...stored].map(viewRun), page), dropped: Math.max(0, runs.entries - runSize) };
 }
 
 export function pageOf<T>(all: T[], page: PageRequest): Page<T> {

@@ -2,34 +2,15 @@
 // Zones and wall clock are Temporal's, sunrise and sunset suncalc's; this file only walks from date to date.
 import { getPosition, getTimes } from 'suncalc';
 import { Temporal } from 'temporal-polyfill';
+import type { ScheduleSettings } from '../../../protocol/http/times.ts';
 import { weekdays } from '../../../protocol/vocabulary.ts';
 import { dayMs, minuteMs } from '../../time.ts';
 
-type Weekday = (typeof weekdays)[number];
-
-/** `time` is "HH:MM". */
-type WallTime = { time: string };
+/** Without `days` all; `zone` is null only if `at` is an instant. */
+export type Timing = Pick<ScheduleSettings, 'at' | 'days' | 'zone' | 'from' | 'until' | 'except'>;
 
 /** Sunrise and sunset are those before and after the noon of a date, even if the sunset comes after midnight. */
-export type SunTime = {
-  sun: 'sunrise' | 'sunset';
-  offsetMinutes: number;
-  place: { latitude: number; longitude: number };
-};
-
-export type Recurring = {
-  kind: 'recurring';
-  at: WallTime | SunTime;
-  days: readonly Weekday[];
-  /** An IANA name, see `isZone`. */
-  zone: string;
-  /** First and last date, and single dates without a run: "YYYY-MM-DD" in the zone. */
-  from: string | null;
-  until: string | null;
-  except: readonly string[];
-};
-
-export type Timing = { kind: 'once'; atMs: number } | Recurring;
+export type SunTime = Exclude<Timing['at'], string>;
 
 export type Due = {
   dueAtMs: number;
@@ -49,9 +30,14 @@ const horizonDegrees = -0.349;
 
 /** The first due time after `afterMs`; null if none is left. Due times of later dates are never earlier. */
 export function nextDue(timing: Timing, afterMs: number): Due | null {
-  if (timing.kind === 'once') return timing.atMs > afterMs ? { dueAtMs: timing.atMs, why: null, skip: null } : null;
-  const { at, days, zone, from, until, except } = timing;
-  const offsetMs = 'sun' in at ? at.offsetMinutes * minuteMs : 0;
+  const { at, zone: ownZone, from, until, except } = timing;
+  const zone = ownZone ?? 'UTC';
+  if (isOnce(at)) {
+    const moment = onceAt(at, zone);
+    return moment.dueAtMs > afterMs ? { ...moment, skip: null } : null;
+  }
+  const days = timing.days ?? weekdays;
+  const offsetMs = typeof at === 'string' ? 0 : at.offsetMinutes * minuteMs;
   const start = dateAt(afterMs - offsetMs, zone).subtract({ days: 1 });
   const first = from === null || start.toString() >= from ? start : Temporal.PlainDate.from(from);
   for (let day = 0; day < datesToSearch; day++) {
@@ -59,7 +45,7 @@ export function nextDue(timing: Timing, afterMs: number): Due | null {
     if (until !== null && date.toString() > until) return null;
     const weekday = weekdays[date.dayOfWeek - 1];
     if (weekday === undefined || !days.includes(weekday)) continue;
-    const { dueAtMs, why, isMissing } = 'sun' in at ? sunAt(date, zone, at) : clockAt(date, zone, at.time);
+    const { dueAtMs, why, isMissing } = typeof at === 'string' ? clockAt(date, zone, at) : sunAt(date, zone, at);
     if (dueAtMs <= afterMs) continue;
     if (except.includes(date.toString())) return { dueAtMs, why: null, skip: 'excepted' };
     return { dueAtMs, why, skip: isMissing ? 'no_sun_event' : null };
@@ -67,17 +53,20 @@ export function nextDue(timing: Timing, afterMs: number): Due | null {
   return null;
 }
 
-/** The instant of a local "YYYY-MM-DDTHH:MM", seconds optional; undefined if there is no such date, time or zone. */
-export function instantOfLocal(local: string, zone: string): { atMs: number; why: string | null } | undefined {
-  if (!/^\d{4}-\d\d-\d\dT\d\d:\d\d(:[0-5]\d)?$/.test(local) || !isZone(zone)) return undefined;
-  try {
-    const [date = '', time = ''] = local.split('T');
-    const { dueAtMs, why } = clockAt(Temporal.PlainDate.from(date), zone, time);
-    return { atMs: dueAtMs, why };
-  } catch (error) {
-    if (error instanceof RangeError) return undefined;
-    throw error;
-  }
+/** A date and time, not a time that recurs. */
+export function isOnce(at: Timing['at']): at is string {
+  return typeof at === 'string' && at.includes('T');
+}
+
+/** A date and time without an offset, which needs a zone. */
+export function isLocal(at: string): boolean {
+  return /T[^Z+-]*$/.test(at);
+}
+
+function onceAt(at: string, zone: string): Moment {
+  if (!isLocal(at)) return { dueAtMs: Date.parse(at), why: null };
+  const [date = '', time = ''] = at.split('T');
+  return clockAt(Temporal.PlainDate.from(date), zone, time);
 }
 
 /** Whether this is the name of a zone, such as "Europe/Berlin"; an offset, such as "+01:00", is none. */

@@ -11,7 +11,7 @@ import { noteSchedule } from '../ownership/ownership.ts';
 import { markProjectionBehind } from '../presence/projection.ts';
 import { refuseUnless } from '../ownership/sharing.ts';
 import { leaseDueAtMs, noteAttempt, settleHeld } from './lease.ts';
-import { appendRun, beginRun, leaseId, maxRunning, runSize, type Run } from './ledger.ts';
+import { appendRun, beginRun, leaseId, maxRunning, runSize, viewRun, type Run } from './ledger.ts';
 import {
   advance,
   askAgainAfterMs,
@@ -119,7 +119,7 @@ export const runNow: Handler<'schedule_run'> = (state, { actor, scheduleId }, de
     const limit = 'runsByRequest';
     return { state, result: refuse({ kind: 'rate_limited', limit, retryAfterSeconds: 10 }) };
   }
-  return { state: next, result: accept({ ...run, outcome: 'running', reason: null }) };
+  return { state: next, result: accept(viewRun({ ...run, outcome: 'running', reason: null })) };
 };
 
 export const noteAuthor: Reporter<'giver_checked'> = (state, { userId, keyId, isValid }, decision) => {

@@ -1,10 +1,10 @@
 // Slice: a lease, "on for 30 minutes": a command with the command that takes it back. The latter is pursued until it is known
 // to have happened. A newer command, or a hand at the device, ends the pursuit. Sends nothing: see due.ts.
-import type { LeaseState } from '../../../protocol/vocabulary.ts';
+import type { LeaseView } from '../../../protocol/http/times.ts';
 import type { ControlParams } from '../../control-command.ts';
 import type { Json } from '../../json.ts';
 import { accept, refuse } from '../../refusal.ts';
-import { hourMs, minuteMs, secondMs } from '../../time.ts';
+import { hourMs, minuteMs, secondMs, toIso } from '../../time.ts';
 import { visibleResult, type Command } from '../commands/command-life.ts';
 import type { Handler } from '../core/events.ts';
 import type { DeviceState, Slice } from '../core/state.ts';
@@ -150,16 +150,13 @@ function endLease(state: DeviceState, end: Pick<Run, 'outcome' | 'reason'>): Dev
   return appendRun(ended, { scheduleId: leaseId, name: '', dueAtMs, commandId, ...end });
 }
 
-export type LeaseView = NonNullable<ReturnType<typeof viewLease>>;
-
-export function viewLease(state: DeviceState) {
+export function viewLease(state: DeviceState): LeaseView | undefined {
   const { current } = state.lease;
-  if (current === null) return null;
+  if (current === null) return undefined;
   const { then, endsAtMs, attempts, commandId, lastCommandId } = current;
   const dueAtMs = leaseDueAtMs(state);
-  const nextAttemptAtMs = dueAtMs === Infinity ? null : dueAtMs;
-  const leaseState: LeaseState = attempts === 0 ? 'running' : 'pursuing';
-  return { then, endsAtMs, attempts, commandId, lastCommandId, nextAttemptAtMs, state: leaseState };
+  const times = { endsAt: toIso(endsAtMs), nextAttemptAt: dueAtMs === Infinity ? null : toIso(dueAtMs) };
+  return { state: attempts === 0 ? 'running' : 'pursuing', then, attempts, commandId, lastCommandId, ...times };
 }
 
 function withLease(state: DeviceState, change: Partial<LeaseSlice>): DeviceState {

@@ -1,7 +1,8 @@
 // Slice: the ledger of due times. Each due time ends in exactly one run: here while its command is open, then in the ring that
 // storage keeps. Decides when a run has ended; what begins one is due.ts.
+import type { RunView } from '../../../protocol/http/times.ts';
 import type { RunOutcome, RunReason } from '../../../protocol/vocabulary.ts';
-import { secondMs } from '../../time.ts';
+import { secondMs, toIso } from '../../time.ts';
 import { describeCommand, isIdempotent, type Command } from '../commands/command-life.ts';
 import { appendHistory } from '../core/history.ts';
 import type { DeviceState, Slice } from '../core/state.ts';
@@ -43,6 +44,10 @@ export function appendRun(state: DeviceState, entry: Run): DeviceState {
 
 export function beginRun(state: DeviceState, run: RunningRun): DeviceState {
   return { ...state, runs: { ...state.runs, running: [...state.runs.running, run] } };
+}
+
+export function viewRun({ dueAtMs, ...run }: Run): RunView {
+  return { runId: `${run.scheduleId}:${dueAtMs}`, ...run, dueAt: toIso(dueAtMs) };
 }
 
 /** Storage loads these commands with each event. */

@@ -1,34 +1,26 @@
 // Slice: the schedules of a device: made, replaced, paused and removed by its owner and operators. The next due time follows from
 // the last entry of the ledger, never from the clock, so that a late or lost alarm leaves no hole. What a due time does is due.ts.
+import type { ScheduleSettings, ScheduleView } from '../../../protocol/http/times.ts';
 import type { PauseReason, SkipReason } from '../../../protocol/vocabulary.ts';
 import { seesSharing, type Actor } from '../../access.ts';
 import type { ControlParams } from '../../control-command.ts';
 import { fingerprint } from '../../fingerprint.ts';
-import { accept, refuse, type Outcome, type Refusal } from '../../refusal.ts';
-import { secondMs } from '../../time.ts';
+import { accept, refuse, type Refusal } from '../../refusal.ts';
+import { secondMs, toIso } from '../../time.ts';
 import { refuseCommand } from '../commands/commands.ts';
 import type { Handler } from '../core/events.ts';
 import type { DeviceState, Slice } from '../core/state.ts';
-import { nextDue, type Due, type Timing } from './calendar.ts';
+import { isOnce, nextDue, type Due } from './calendar.ts';
 import { appendRun, type Run } from './ledger.ts';
 
-export type ScheduleDraft = {
-  name: string;
-  timing: Timing;
-  command: ControlParams;
-  jitterSeconds: number;
-  graceSeconds: number;
-  enabled: boolean;
-  /** If the clock is odd at the time of a one-shot. */
-  why: string | null;
-};
+export type ScheduleDraft = Omit<ScheduleSettings, 'command'> & { command: ControlParams };
 
 type Author = Pick<Actor, 'userId' | 'keyId'>;
 
 /** `startAtMs`: with jitter. */
 type NextRun = Due & { startAtMs: number };
 
-export type Schedule = Omit<ScheduleDraft, 'enabled' | 'why'> & {
+export type Schedule = ScheduleDraft & {
   scheduleId: string;
   /** Made, replaced or resumed it last: its runs are given by this user. */
   author: Author;
@@ -71,20 +63,15 @@ export function checkOf({ authorChecks }: DeviceState, { author }: Schedule): Au
 export const putSchedule: Handler<'schedule_put'> = (state, { actor, scheduleId, draft, isNew }, { nowMs }) => {
   const former = findSchedule(state, scheduleId);
   if (former === undefined && !isNew) return { state, result: refuse(noSchedule(scheduleId)) };
-  const { enabled, why, ...rest } = draft;
-  const next = planNext(scheduleId, rest, nowMs);
+  const next = planNext(scheduleId, draft, nowMs);
   const open = state.schedules.filter((other) => other !== former && other.next !== null);
   const refusal = refuseCommand(state) ?? refuseLast(next) ?? refuseMore(open, draft);
   if (refusal !== undefined) return { state, result: refuse(refusal) };
   const { userId, keyId } = actor;
-  const pausedBecause = enabled ? null : ('user' as const);
-  const schedule = {
-    ...rest,
-    scheduleId,
-    author: { userId, keyId },
-    pausedBecause,
-    next: next && { ...next, why: why ?? next.why },
-  };
+  const pausedBecause = draft.enabled ? null : ('user' as const);
+  // A local date and time is turned into an instant once.
+  const once = next !== null && isOnce(draft.at) ? { at: toIso(next.dueAtMs), zone: null } : {};
+  const schedule = { ...draft, ...once, scheduleId, author: { userId, keyId }, pausedBecause, next };
   // Schedules without a due time stay until the next is made.
   const others = isNew ? open : state.schedules.filter((other) => other !== former);
   const put = { ...passOver(state, former, nowMs), schedules: [...others, schedule] };
@@ -124,15 +111,11 @@ function passOver(state: DeviceState, former: Schedule | undefined, nowMs: numbe
   return appendRun(state, endDue(former, next, { outcome: 'skipped', reason: 'replaced' }));
 }
 
-function planNext(
-  scheduleId: string,
-  { timing, jitterSeconds }: Pick<Schedule, 'timing' | 'jitterSeconds'>,
-  afterMs: number,
-): NextRun | null {
-  const due = nextDue(timing, afterMs);
+function planNext(scheduleId: string, draft: ScheduleDraft, afterMs: number): NextRun | null {
+  const due = nextDue(draft, afterMs);
   if (due === null) return null;
   const spread = fingerprint(`${scheduleId} ${due.dueAtMs}`) / 2 ** 53;
-  return { ...due, startAtMs: due.dueAtMs + Math.floor(jitterSeconds * spread * 1000) };
+  return { ...due, startAtMs: due.dueAtMs + Math.floor(draft.jitterSeconds * spread * 1000) };
 }
 
 export type NextView = Pick<Due, 'dueAtMs' | 'why'> & { scheduleId: string; skip: SkipReason | null };
@@ -149,31 +132,25 @@ export function listNext(state: DeviceState, count: number): NextView[] {
     const { schedule, due } = first;
     const skip = due.skip ?? (pauseOf(state, schedule) === null ? null : 'paused');
     list.push({ scheduleId: schedule.scheduleId, dueAtMs: due.dueAtMs, why: due.why, skip });
-    const later = nextDue(schedule.timing, due.dueAtMs);
+    const later = nextDue(schedule, due.dueAtMs);
     const followed = later === null ? [] : [{ schedule, due: later }];
     heads = heads.flatMap((head) => (head === first ? followed : [head]));
   }
   return list;
 }
 
-export type ScheduleView = ReturnType<typeof viewSchedule>;
-
 /** `userId` of the author is null for an actor without the right `readSharing`. */
-export function viewSchedule(state: DeviceState, schedule: Schedule, actor: Actor) {
+export function viewSchedule(state: DeviceState, schedule: Schedule, actor: Actor): ScheduleView {
   const { author, next, ...rest } = schedule;
+  const pausedBecause = pauseOf(state, schedule);
   const isShown = author.userId === actor.userId || seesSharing(state, actor);
   const shown = { userId: isShown ? author.userId : null, withKey: author.keyId !== null };
-  const times = { nextDueAtMs: next?.dueAtMs ?? null, why: next?.why ?? null };
-  return { ...rest, pausedBecause: pauseOf(state, schedule), author: shown, ...times };
+  const paused = { pausedBecause, enabled: pausedBecause !== 'user' };
+  return { ...rest, ...paused, author: shown, nextDueAt: toIso(next?.dueAtMs ?? null), why: next?.why ?? null };
 }
 
 export function findSchedule({ schedules }: DeviceState, scheduleId: string): Schedule | undefined {
   return schedules.find((schedule) => schedule.scheduleId === scheduleId);
-}
-
-export function readSchedule(state: DeviceState, scheduleId: string, actor: Actor): Outcome<ScheduleView> {
-  const schedule = findSchedule(state, scheduleId);
-  return schedule === undefined ? refuse(noSchedule(scheduleId)) : accept(viewSchedule(state, schedule, actor));
 }
 
 /** A disabled device runs none; it goes on when the device is enabled. */
@@ -189,12 +166,11 @@ function refuseLast(next: NextRun | null): Refusal | undefined {
   return next === null ? { kind: 'invalid_input', path: 'at', problem: 'never comes' } : undefined;
 }
 
-function refuseMore(open: readonly Schedule[], { timing }: ScheduleDraft): Refusal | undefined {
-  const alike = open.filter((other) => other.timing.kind === timing.kind);
-  const [name, max] =
-    timing.kind === 'once'
-      ? (['oneShotsPerDevice', maxOneShots] as const)
-      : (['schedulesPerDevice', maxRecurring] as const);
+function refuseMore(open: readonly Schedule[], { at }: ScheduleDraft): Refusal | undefined {
+  const alike = open.filter((other) => isOnce(other.at) === isOnce(at));
+  const [name, max] = isOnce(at)
+    ? (['oneShotsPerDevice', maxOneShots] as const)
+    : (['schedulesPerDevice', maxRecurring] as const);
   return alike.length < max ? undefined : { kind: 'limit_reached', limit: { name, max } };
 }
 
