@@ -7,14 +7,7 @@ import type { Actor, DeviceAction } from '../../domain/access.ts';
 import { userKey } from '../../domain/device/commands/commands.ts';
 import { guestKey } from '../../domain/device/commands/guest-links.ts';
 import { ask, decide, type Device } from '../../domain/device/core/decide.ts';
-import type {
-  Effect,
-  DeviceEvent,
-  EventKind,
-  EventOf,
-  FreshCommand,
-  Results,
-} from '../../domain/device/core/events.ts';
+import type { Effect, DeviceEvent, EventKind, EventOf, Results } from '../../domain/device/core/events.ts';
 import {
   adoptAlarm,
   afterWrite,
@@ -26,7 +19,6 @@ import {
 import { mentionedCommands } from '../../domain/device/messages/messages.ts';
 import { readersOf } from '../../domain/device/ownership/sharing.ts';
 import type { OpenSession } from '../../domain/device/presence/direct-session.ts';
-import { countDue } from '../../domain/device/times/due.ts';
 import { runningCommands } from '../../domain/device/times/ledger.ts';
 import type { Outcome } from '../../domain/refusal.ts';
 import type { DeviceIdentity } from '../../domain/topics.ts';
@@ -114,16 +106,14 @@ export class StoredDevice {
     if (!this.#isDirectChecked) this.checkDirect();
     const nowMs = Date.now();
     const before = this.#load(event, nowMs);
-    const { state, effects, result } = decide<Kind>(before, event, nowMs, this.#freshCommands(before, event, nowMs));
+    const { state, effects, result } = decide<Kind>(before, event, nowMs, () => this.#newCommand());
     if (state !== before) this.#commit(before, state, nowMs);
     onWritten?.(result);
     return { result, effectsEnded: this.#surroundings?.effects.run(effects) };
   }
 
-  #freshCommands(device: Device, { kind }: DeviceEvent, nowMs: number): FreshCommand[] {
-    if (typeof device === 'string') return [];
-    const length = countDue(device, nowMs) + (kind === 'schedule_run' ? 1 : 0);
-    return Array.from({ length }, () => ({ commandId: createId('', 16), number: this.storage.nextCommandNumber() }));
+  #newCommand() {
+    return { commandId: createId('', 16), number: this.storage.nextCommandNumber() };
   }
 
   #load(event: DeviceEvent, nowMs: number): Device {

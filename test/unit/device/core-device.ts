@@ -19,7 +19,6 @@ import type { GuestEntry, JournalEntry, Transition } from '../../../src/domain/d
 import type { InboundMessage } from '../../../src/domain/device/messages/inbox.ts';
 import { mentionedCommands } from '../../../src/domain/device/messages/messages.ts';
 import type { ProjectionOutcome } from '../../../src/domain/device/presence/projection.ts';
-import { countDue } from '../../../src/domain/device/times/due.ts';
 import { runningCommands, type Run } from '../../../src/domain/device/times/ledger.ts';
 import { viewEvents, viewStatus } from '../../../src/domain/device/core/views.ts';
 import { unwrap } from '../../../src/domain/refusal.ts';
@@ -93,12 +92,7 @@ export class CoreDevice {
 
   run<Kind extends EventKind>(event: EventOf<Kind>): Results[Kind] {
     const before = this.#load(event);
-    const due = typeof before === 'string' ? 0 : countDue(before, this.nowMs) + (event.kind === 'schedule_run' ? 1 : 0);
-    const fresh = Array.from({ length: due }, () => {
-      const number = ++this.#lastNumber;
-      return { commandId: `command-${number}`, number };
-    });
-    const { state, effects, result } = decide<Kind>(before, event, this.nowMs, fresh);
+    const { state, effects, result } = decide<Kind>(before, event, this.nowMs, () => this.#newCommand());
     if (state !== before) this.#commit(before, state);
     this.effects.push(...effects);
     if (this.isDying) this.sleep();
@@ -130,8 +124,7 @@ export class CoreDevice {
   }
 
   request(request: Pick<CommandRequest, 'params' | 'ttlSeconds' | 'lease'>, actor = inPerson(ownerId)) {
-    const number = ++this.#lastNumber;
-    const commandId = `command-${number}`;
+    const { commandId, number } = this.#newCommand();
     const outcome = this.run({
       kind: 'command_requested',
       actor,
@@ -189,6 +182,11 @@ export class CoreDevice {
     const loaded = readState(this.#settings, rows as SavedRows);
     this.#saved = loaded;
     this.#device = adoptAlarm(loaded, this.state.alarm.setAtMs, this.nowMs);
+  }
+
+  #newCommand() {
+    const number = ++this.#lastNumber;
+    return { commandId: `command-${number}`, number };
   }
 
   #load(event: DeviceEvent): Device {

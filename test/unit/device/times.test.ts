@@ -361,7 +361,7 @@ it('a year without the object is settled in bounded steps, without a hole', () =
   const device = online();
   put(device, 's', at('07:00'));
   device.nowMs += 365 * day;
-  const decision = { nowMs: device.nowMs, effects: [], fresh: [] };
+  const decision = { nowMs: device.nowMs, effects: [], newCommand: () => ({ commandId: 'c', number: 1 }) };
   expect(runDue(device.state, decision).newHistory).toHaveLength(200);
   device.fireAlarm();
   expect(device.runs).toHaveLength(365);

@@ -35,7 +35,6 @@ import type {
   DeviceEvent,
   EventKind,
   EventOf,
-  FreshCommand,
   Handler,
   Ingested,
   ReportKind,
@@ -55,15 +54,14 @@ export type Decided<Kind extends EventKind = EventKind> = {
   result: Results[Kind];
 };
 
-/** @param fresh as many commands as `countDue` says */
 export function decide<Kind extends EventKind>(
   device: Device,
   event: EventOf<Kind>,
   nowMs: number,
-  fresh: readonly FreshCommand[] = [],
+  newCommand: Decision['newCommand'],
 ): Decided<Kind> {
   const effects: Effect[] = [];
-  const decision = { nowMs, effects, fresh: [...fresh] };
+  const decision = { nowMs, effects, newCommand };
   const handled = typeof device === 'string' ? decideAbsent(device, event, nowMs) : handle(device, event, decision);
   // The tables tie each kind to its result, which the compiler does not follow for a generic kind.
   const result = handled.result as Results[Kind];

@@ -186,10 +186,12 @@ export type RequestedKind = keyof Answers;
 export type ReportKind = Exclude<EventKind, RequestedKind>;
 export type Results = Answers & Record<ReportKind, null>;
 
-export type FreshCommand = { commandId: string; number: number };
-
-/** `fresh`: for commands that begin because their time has come; taken from the front. */
-export type Decision = { readonly nowMs: number; readonly effects: Effect[]; readonly fresh: FreshCommand[] };
+/** `newCommand`: for a command that begins because its time has come. */
+export type Decision = {
+  readonly nowMs: number;
+  readonly effects: Effect[];
+  readonly newCommand: () => { commandId: string; number: number };
+};
 
 type Push = {
   topic: string;

@@ -56,7 +56,7 @@ export function takeMessages(
   state: DeviceState,
   spoolId: string,
   messages: readonly InboundMessage[],
-  { nowMs, effects }: Pick<Decision, 'nowMs' | 'effects'>,
+  { nowMs, effects, newCommand }: Decision,
 ): TakenBatch {
   let next = state;
   const results = messages.map((message): MessageResult => {
@@ -68,7 +68,7 @@ export function takeMessages(
       return admitted === undefined ? dropped : refusal;
     }
     if (refusal !== undefined) return refusal;
-    const outcome = takeSafely(spoolId, message.seq, { nowMs, effects }, (own) =>
+    const outcome = takeSafely(spoolId, message.seq, { nowMs, effects, newCommand }, (own) =>
       takeMessage(next, spoolId, message, own),
     );
     next = outcome?.state ?? putAside(next, spoolId, message.seq, message.action, nowMs);
@@ -81,10 +81,10 @@ export function takeMessages(
 function takeSafely(
   spoolId: string,
   seq: number,
-  { nowMs, effects }: Pick<Decision, 'nowMs' | 'effects'>,
+  { nowMs, effects, newCommand }: Decision,
   take: (own: Decision) => Taken,
 ): Taken | undefined {
-  const own: Decision = { nowMs, effects: [], fresh: [] };
+  const own: Decision = { nowMs, effects: [], newCommand };
   try {
     const outcome = take(own);
     effects.push(...own.effects);
@@ -118,11 +118,11 @@ export function takeRelayMessage(
 export function takeDirectMessages(
   state: DeviceState,
   messages: readonly DirectInbound[],
-  { nowMs, effects }: Pick<Decision, 'nowMs' | 'effects'>,
+  { nowMs, effects, newCommand }: Decision,
 ): TakenBatch {
   let next = state;
   const results = messages.map(({ action, payload }, index): MessageResult => {
-    const outcome = takeSafely('direct', index, { nowMs, effects }, (own) =>
+    const outcome = takeSafely('direct', index, { nowMs, effects, newCommand }, (own) =>
       takeDirectMessage(next, action, payload, own),
     );
     next = outcome?.state ?? countRejection(next, { reason: 'handling_failed', topic: action }, nowMs);

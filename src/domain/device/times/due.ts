@@ -31,12 +31,6 @@ const watchedAfterMs = 2 * minuteMs;
 /** Of each attempt to end a lease: the next one is another command. */
 const attemptLifeMs = 10 * secondMs;
 
-/** So many fresh commands a decision may need at this time. */
-export function countDue(state: DeviceState, nowMs: number): number {
-  const due = state.schedules.filter(({ next }) => next !== null && next.startAtMs <= nowMs);
-  return due.length + (leaseDueAtMs(state) <= nowMs ? 1 : 0);
-}
-
 /** The oldest first, and no more at once than the ring keeps: the alarm goes on with the rest. */
 export function runDue(state: DeviceState, decision: Decision): DeviceState {
   const { nowMs } = decision;
@@ -47,10 +41,9 @@ export function runDue(state: DeviceState, decision: Decision): DeviceState {
       .sort((first, second) => runAtMs(next, first) - runAtMs(next, second));
     const leaseAtMs = leaseDueAtMs(next);
     const isLease = leaseAtMs <= Math.min(nowMs, schedule === undefined ? Infinity : runAtMs(next, schedule));
-    const before = next;
     if (isLease) next = pursueLease(next, decision);
     else if (schedule !== undefined) next = runSchedule(next, schedule, decision);
-    if (next === before) break;
+    else break;
   }
   // An alarm that has not come by now may be lost.
   const isLate = next !== state && next.alarm.setAtMs !== null && next.alarm.setAtMs <= nowMs;
@@ -86,23 +79,22 @@ function runSchedule(state: DeviceState, schedule: Schedule, decision: Decision)
     const others = state.authorChecks.filter((other) => other !== lastCheck && nowMs < other.atMs + askAgainAfterMs);
     return { ...state, authorChecks: [...others, { ...author, atMs: nowMs, isValid: null }] };
   }
-  return give(advance(state, schedule), schedule, author, { dueAtMs: due.dueAtMs, expiresAtMs }, decision) ?? state;
+  return give(advance(state, schedule), schedule, author, { dueAtMs: due.dueAtMs, expiresAtMs }, decision).state;
 }
 
-/** Undefined if the decision has no fresh command left: the alarm goes on. */
 function give(
   state: DeviceState,
   { scheduleId, name, command }: Schedule,
   { userId, keyId }: Pick<Actor, 'userId' | 'keyId'>,
   { dueAtMs, expiresAtMs }: { dueAtMs: number; expiresAtMs: number },
   decision: Decision,
-): DeviceState | undefined {
-  const fresh = decision.fresh.shift();
-  if (fresh === undefined) return undefined;
+): { state: DeviceState; run: Run } {
+  const fresh = decision.newCommand();
   const giver = { givenBy: { userId, withKey: keyId !== null }, ...(keyId !== null && { keyId }) };
   const source = { ...fresh, params: command, ...giver, scheduleId };
   const next = giveCommand(state, source, expiresAtMs, isIdempotent(command), decision);
-  return beginRun(next, { scheduleId, name, dueAtMs, commandId: fresh.commandId });
+  const run = { scheduleId, name, dueAtMs, commandId: fresh.commandId };
+  return { state: beginRun(next, run), run: { ...run, outcome: 'running', reason: null } };
 }
 
 /** At any time, by the user who asks. */
@@ -113,13 +105,11 @@ export const runNow: Handler<'schedule_run'> = (state, { actor, scheduleId }, de
   if (refusal !== undefined) return { state, result: refuse(refusal) };
   const { nowMs } = decision;
   const times = { dueAtMs: nowMs, expiresAtMs: nowMs + schedule.graceSeconds * 1000 };
-  const next = state.runs.running.length < maxRunning ? give(state, schedule, actor, times, decision) : undefined;
-  const run = next?.runs.running.at(-1);
-  if (next === undefined || run === undefined) {
-    const limit = 'runsByRequest';
-    return { state, result: refuse({ kind: 'rate_limited', limit, retryAfterSeconds: 10 }) };
+  if (state.runs.running.length >= maxRunning) {
+    return { state, result: refuse({ kind: 'rate_limited', limit: 'runsByRequest', retryAfterSeconds: 10 }) };
   }
-  return { state: next, result: accept(viewRun({ ...run, outcome: 'running', reason: null })) };
+  const begun = give(state, schedule, actor, times, decision);
+  return { state: begun.state, result: accept(viewRun(begun.run)) };
 };
 
 export const noteAuthor: Reporter<'giver_checked'> = (state, { userId, keyId, isValid }, decision) => {
@@ -132,12 +122,11 @@ export const noteAuthor: Reporter<'giver_checked'> = (state, { userId, keyId, is
 function pursueLease(state: DeviceState, decision: Decision): DeviceState {
   const { current } = state.lease;
   if (current === null) return state;
-  const { nowMs, fresh: all } = decision;
+  const { nowMs } = decision;
   // A disabled device is tried again, too.
-  const fresh = refuseCommand(state) === undefined ? all.shift() : null;
-  if (fresh === undefined) return state;
-  const attempted = noteAttempt(state, fresh?.commandId ?? null, nowMs);
-  if (fresh === null) return attempted;
+  if (refuseCommand(state) !== undefined) return noteAttempt(state, null, nowMs);
+  const fresh = decision.newCommand();
+  const attempted = noteAttempt(state, fresh.commandId, nowMs);
   const { then: params, givenBy, keyId } = current;
   const giver = { ...(givenBy && { givenBy }), ...(keyId !== undefined && { keyId }) };
   const source = { ...fresh, params, ...giver, scheduleId: leaseId };
