@@ -60,7 +60,7 @@ export function isIdempotent(params: ControlParams): boolean {
 }
 
 export type CommandSource = Pick<Command, 'commandId' | 'number' | 'params'> &
-  Partial<Pick<Command, 'givenBy' | 'keyId' | 'guestLinkId' | 'scheduleId' | 'holdSeconds'>>;
+  Partial<Pick<Command, 'givenBy' | 'keyId' | 'guestLinkId' | 'scheduleId' | 'holdSeconds' | 'giverCheckedAtMs'>>;
 
 export function acceptCommand(source: CommandSource, ttlSeconds: number | undefined, nowMs: number): Command {
   return {
@@ -86,6 +86,16 @@ export function acceptCommand(source: CommandSource, ttlSeconds: number | undefi
 export function acceptTimed(source: CommandSource, expiresAtMs: number, mayWait: boolean, nowMs: number): Command {
   const attemptAtMs = mayWait ? nowMs + brokerRetryAfterMs : null;
   return { ...acceptCommand(source, undefined, nowMs), expiresAtMs, isQueued: mayWait, attemptAtMs };
+}
+
+/** D1 has to confirm its giver first: until then even a momentary command is queued. */
+export function awaitCheck(command: Command, isDeviceOnline: boolean, nowMs: number): Command {
+  return { ...command, isQueued: true, isAwaitingDevice: !isDeviceOnline, attemptAtMs: nowMs };
+}
+
+/** Its giver is confirmed: a momentary command is published once. */
+export function markChecked(command: Command): Command {
+  return isIdempotent(command.params) ? command : { ...command, isQueued: false, attemptAtMs: null };
 }
 
 export function markPublished(

@@ -86,12 +86,14 @@ export function acceptRequest(
   const deviceOnline = state.presence.connection.isOnline;
   const accepted = { commandId, deviceOnline, expiresAtMs: command.expiresAtMs, publication: 'pending' as const };
   const record = key === undefined ? undefined : { ...accepted, key, digest, createdAtMs: decision.nowMs };
-  const records = record === undefined ? state.commands.records : [...state.commands.records, record];
-  const begun = begin(withCommands(state, { records }), command, { record, lease }, decision);
-  return { state: begun, result: accept(accepted) };
+  const next = withCommands(state, {
+    loaded: [command, ...state.commands.loaded],
+    records: record === undefined ? state.commands.records : [...state.commands.records, record],
+  });
+  return { state: publish(next, command, { record, lease }, decision), result: accept(accepted) };
 }
 
-/** A command of a schedule or a lease. */
+/** A command of a schedule or a lease. If D1 has to confirm its giver it is queued first. */
 export function giveCommand(
   state: DeviceState,
   source: CommandSource,
@@ -99,17 +101,12 @@ export function giveCommand(
   mayWait: boolean,
   decision: Decision,
 ): DeviceState {
-  return begin(state, life.acceptTimed(source, expiresAtMs, mayWait, decision.nowMs), {}, decision);
-}
-
-function begin(
-  state: DeviceState,
-  command: Command,
-  { record, lease }: { record?: IdempotencyRecord | undefined; lease?: LeaseRequest | undefined },
-  decision: Decision,
-): DeviceState {
+  const { nowMs } = decision;
+  const timed = life.acceptTimed(source, expiresAtMs, mayWait, nowMs);
+  const mayPublish = isGiverValid(state, timed, nowMs);
+  const command = mayPublish ? timed : life.awaitCheck(timed, state.presence.connection.isOnline, nowMs);
   const next = withCommands(state, { loaded: [command, ...state.commands.loaded] });
-  return publish(holdLease(next, command, lease, decision.nowMs), command, record, decision);
+  return mayPublish ? publish(next, command, {}, decision) : publishDue(next, decision);
 }
 
 /** The key of an idempotency record: another user's record is not found by it. */
@@ -117,7 +114,7 @@ export function userKey({ userId }: Actor, { idempotencyKey }: CommandRequest): 
   return idempotencyKey === undefined ? undefined : `${userId}\n${idempotencyKey}`;
 }
 
-function sourceOf({ userId, keyId }: Actor): Pick<Command, 'givenBy' | 'keyId'> {
+export function sourceOf({ userId, keyId }: Pick<Actor, 'userId' | 'keyId'>): Pick<Command, 'givenBy' | 'keyId'> {
   return keyId === null ? { givenBy: { userId, withKey: false } } : { givenBy: { userId, withKey: true }, keyId };
 }
 
@@ -207,13 +204,24 @@ export function publishDue(state: DeviceState, decision: Decision): DeviceState 
   );
   if (due === undefined) return state;
   const { givenBy, commandId, keyId = null } = due;
-  // The device of a disabled owner is disabled: nothing is published to it, and nobody has to ask.
-  const isOwner = givenBy?.userId === state.identity.ownerId && !givenBy.withKey;
-  if (givenBy === undefined || isOwner || life.hasValidGiver(due, decision.nowMs)) {
-    return publish(state, due, undefined, decision);
+  if (givenBy === undefined || isGiverValid(state, due, decision.nowMs)) {
+    const checked = life.markChecked(due);
+    return publish(
+      changeCommand(state, commandId, () => checked),
+      checked,
+      {},
+      decision,
+    );
   }
   decision.effects.push({ kind: 'check_giver', userId: givenBy.userId, keyId });
   return changeCommand(state, commandId, (command) => life.markCheckPending(command, decision.nowMs));
+}
+
+function isGiverValid({ identity }: DeviceState, command: Command, nowMs: number): boolean {
+  const { givenBy } = command;
+  // The device of a disabled owner is disabled: nothing is published to it, and nobody has to ask.
+  const isOwner = givenBy?.userId === identity.ownerId && !givenBy.withKey;
+  return givenBy === undefined || isOwner || life.hasValidGiver(command, nowMs);
 }
 
 export const applyGiverCheck: Reporter<'giver_checked'> = (state, { userId, keyId, isValid }, decision) => {
@@ -289,7 +297,7 @@ function applyPublished(
 function publish(
   state: DeviceState,
   command: Command,
-  record: IdempotencyRecord | undefined,
+  { record, lease }: { record?: IdempotencyRecord | undefined; lease?: LeaseRequest | undefined },
   { nowMs, effects }: Decision,
 ): DeviceState {
   const { commandId, expiresAtMs } = command;
@@ -305,7 +313,8 @@ function publish(
     expiresAtMs: nowMs + withinMs,
     messageExpirySeconds: Math.min(maxMessageExpirySeconds, Math.ceil(messageMs / 1000)),
   });
-  return withCommands(state, { inFlight: [...state.commands.inFlight, { commandId, startedAtMs: nowMs, record }] });
+  const inFlight = [...state.commands.inFlight, { commandId, startedAtMs: nowMs, record }];
+  return withCommands(holdLease(state, command, lease, nowMs), { inFlight });
 }
 
 function changeCommand(state: DeviceState, commandId: string, change: (command: Command) => Command): DeviceState {

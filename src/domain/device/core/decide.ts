@@ -23,7 +23,7 @@ import { logIn, noteConnection } from '../presence/broker-session.ts';
 import * as direct from '../presence/direct-session.ts';
 import * as projection from '../presence/projection.ts';
 import { addSubscription, pushMessage, removeSubscription } from '../messages/subscriptions.ts';
-import { noteAuthor, noteNextDue, runDue, runNow } from '../times/due.ts';
+import { noteNextDue, pauseOfAuthor, runDue, runNow } from '../times/due.ts';
 import { settleRuns } from '../times/ledger.ts';
 import { revokeLease } from '../times/lease.ts';
 import { changeSchedule, putSchedule } from '../times/schedules.ts';
@@ -213,7 +213,7 @@ const reports: { [Kind in ReportKind]: (state: DeviceState, event: EventOf<Kind>
   messages_dropped: (state, { count }, { nowMs }) => countDropped(state, count, nowMs),
   publish_refused: (state, refused, { nowMs }) => countRejection(state, refused, nowMs),
   giver_checked: (state, event, decision) =>
-    noteAuthor(endLinksOfKey(applyGiverCheck(state, event, decision), event), event, decision),
+    pauseOfAuthor(endLinksOfKey(applyGiverCheck(state, event, decision), event), event, decision),
   message_put_aside: (state, { spoolId, seq, action }, { nowMs }) => putAside(state, spoolId, seq, action, nowMs),
 
   publication_ended: (state, event, decision) =>

@@ -18,7 +18,7 @@ import { projectionSlice, recordCheckSlice } from '../presence/projection.ts';
 import { subscriptionsSlice } from '../messages/subscriptions.ts';
 import { leaseSlice } from '../times/lease.ts';
 import { runsSlice } from '../times/ledger.ts';
-import { authorChecksSlice, schedulesSlice } from '../times/schedules.ts';
+import { schedulesSlice } from '../times/schedules.ts';
 import { budgetsSlice, countsSlice } from './counts.ts';
 import { newHistorySlice } from './history.ts';
 import { noticesSlice } from './notices.ts';
@@ -74,7 +74,6 @@ const slices = {
   lastRejected: lastRejectedSlice,
   commands: commandsSlice,
   schedules: schedulesSlice,
-  authorChecks: authorChecksSlice,
   runs: runsSlice,
   lease: leaseSlice,
   projection: projectionSlice,

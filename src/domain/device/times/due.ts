@@ -1,10 +1,10 @@
 // What happens when a due time has come: a schedule's command is given by its author, or the ledger says why not; a lease sends
 // what takes its command back. In the decision that writes it, so that a repeated alarm finds nothing due.
-import { isIdempotent } from '../commands/command-life.ts';
-import { giveCommand, refuseCommand, shortestLifeMs } from '../commands/commands.ts';
+import { isIdempotent, type CommandSource } from '../commands/command-life.ts';
+import { giveCommand, refuseCommand, shortestLifeMs, sourceOf } from '../commands/commands.ts';
 import type { Decision, Handler, Reporter } from '../core/events.ts';
 import type { DeviceState } from '../core/state.ts';
-import { inPerson, type Actor } from '../../access.ts';
+import { inPerson } from '../../access.ts';
 import { accept, refuse } from '../../refusal.ts';
 import { minuteMs, secondMs } from '../../time.ts';
 import { noteSchedule } from '../ownership/ownership.ts';
@@ -14,18 +14,15 @@ import { leaseDueAtMs, noteAttempt, settleHeld } from './lease.ts';
 import { appendRun, beginRun, leaseId, maxRunning, runSize, viewRun, type Run } from './ledger.ts';
 import {
   advance,
-  askAgainAfterMs,
-  checkOf,
   endDue,
   findSchedule,
   noSchedule,
   pauseOf,
-  runAtMs,
+  startOf,
+  withSchedule,
   type Schedule,
 } from './schedules.ts';
 
-/** D1's answer about an author is good for as long as the decisions of one moment take. */
-const checkValidMs = 3 * secondMs;
 /** Later than this, no alarm of the platform is late: nothing ran the device. */
 const watchedAfterMs = 2 * minuteMs;
 /** Of each attempt to end a lease: the next one is another command. */
@@ -37,10 +34,10 @@ export function runDue(state: DeviceState, decision: Decision): DeviceState {
   let next = settleHeld(state, nowMs);
   for (let count = 0; count < runSize; count++) {
     const [schedule] = next.schedules
-      .filter((other) => runAtMs(next, other) <= nowMs)
-      .sort((first, second) => runAtMs(next, first) - runAtMs(next, second));
+      .filter((other) => startOf(other) <= nowMs)
+      .sort((first, second) => startOf(first) - startOf(second));
     const leaseAtMs = leaseDueAtMs(next);
-    const isLease = leaseAtMs <= Math.min(nowMs, schedule === undefined ? Infinity : runAtMs(next, schedule));
+    const isLease = leaseAtMs <= Math.min(nowMs, schedule === undefined ? Infinity : startOf(schedule));
     if (isLease) next = pursueLease(next, decision);
     else if (schedule !== undefined) next = runSchedule(next, schedule, decision);
     else break;
@@ -52,45 +49,35 @@ export function runDue(state: DeviceState, decision: Decision): DeviceState {
 
 function runSchedule(state: DeviceState, schedule: Schedule, decision: Decision): DeviceState {
   const { next: due, author, command, scheduleId } = schedule;
-  const { nowMs, effects } = decision;
+  const { nowMs } = decision;
   if (due === null) return state;
   const end = (outcome: Run['outcome'], reason: Run['reason'], change: Partial<Schedule> = {}) =>
     appendRun(advance(state, schedule, change), endDue(schedule, due, { outcome, reason }));
   if (due.skip !== null) return end('skipped', due.skip);
   if (pauseOf(state, schedule) !== null) return end('skipped', 'paused');
-  const lastCheck = checkOf(state, schedule);
   const expiresAtMs = due.startAtMs + schedule.graceSeconds * 1000;
   if (nowMs > expiresAtMs - shortestLifeMs) {
-    const isAlarmLate = lastCheck?.isValid !== null && nowMs < due.startAtMs + watchedAfterMs;
-    return end('missed', isAlarmLate ? 'too_late' : 'service_down');
+    return end('missed', nowMs < due.startAtMs + watchedAfterMs ? 'too_late' : 'service_down');
   }
   const refusal = refuseCommand(state);
   if (refusal !== undefined) return end('refused', refusal.kind);
-  const check = lastCheck !== undefined && nowMs < lastCheck.atMs + checkValidMs ? lastCheck.isValid : null;
-  if (check === false || refuseUnless(state, inPerson(author.userId), 'control') !== undefined) {
+  if (refuseUnless(state, inPerson(author.userId), 'control') !== undefined) {
     const paused = end('refused', 'author_lost_right', { pausedBecause: 'author_lost_right' });
     return noteSchedule(paused, scheduleId, nowMs);
   }
-  const mayWait = isIdempotent(command);
-  if (!mayWait && !state.presence.connection.isOnline) return end('missed', 'device_offline');
-  const isOwner = author.userId === state.identity.ownerId && author.keyId === null;
-  if (!isOwner && check !== true) {
-    effects.push({ kind: 'check_giver', ...author });
-    const others = state.authorChecks.filter((other) => other !== lastCheck && nowMs < other.atMs + askAgainAfterMs);
-    return { ...state, authorChecks: [...others, { ...author, atMs: nowMs, isValid: null }] };
-  }
-  return give(advance(state, schedule), schedule, author, { dueAtMs: due.dueAtMs, expiresAtMs }, decision).state;
+  if (!isIdempotent(command) && !state.presence.connection.isOnline) return end('missed', 'device_offline');
+  const times = { dueAtMs: due.dueAtMs, expiresAtMs };
+  return give(advance(state, schedule), schedule, sourceOf(author), times, decision).state;
 }
 
 function give(
   state: DeviceState,
   { scheduleId, name, command }: Schedule,
-  { userId, keyId }: Pick<Actor, 'userId' | 'keyId'>,
+  giver: Omit<CommandSource, 'commandId' | 'number' | 'params'>,
   { dueAtMs, expiresAtMs }: { dueAtMs: number; expiresAtMs: number },
   decision: Decision,
 ): { state: DeviceState; run: Run } {
   const fresh = decision.newCommand();
-  const giver = { givenBy: { userId, withKey: keyId !== null }, ...(keyId !== null && { keyId }) };
   const source = { ...fresh, params: command, ...giver, scheduleId };
   const next = giveCommand(state, source, expiresAtMs, isIdempotent(command), decision);
   const run = { scheduleId, name, dueAtMs, commandId: fresh.commandId };
@@ -108,15 +95,17 @@ export const runNow: Handler<'schedule_run'> = (state, { actor, scheduleId }, de
   if (state.runs.running.length >= maxRunning) {
     return { state, result: refuse({ kind: 'rate_limited', limit: 'runsByRequest', retryAfterSeconds: 10 }) };
   }
-  const begun = give(state, schedule, actor, times, decision);
+  const begun = give(state, schedule, { ...sourceOf(actor), giverCheckedAtMs: nowMs }, times, decision);
   return { state: begun.state, result: accept(viewRun(begun.run)) };
 };
 
-export const noteAuthor: Reporter<'giver_checked'> = (state, { userId, keyId, isValid }, decision) => {
-  const isOf = (check: { userId: number; keyId: string | null }) => check.userId === userId && check.keyId === keyId;
-  if (!state.authorChecks.some(isOf)) return state;
-  const answer = { userId, keyId, atMs: decision.nowMs, isValid };
-  return runDue({ ...state, authorChecks: [...state.authorChecks.filter((check) => !isOf(check)), answer] }, decision);
+/** D1 says that the account or the API key of an author is not valid. */
+export const pauseOfAuthor: Reporter<'giver_checked'> = (state, { userId, keyId, isValid }, { nowMs }) => {
+  const isOwn = ({ author }: Schedule) => author.userId === userId && author.keyId === keyId;
+  const lost = state.schedules.filter((schedule) => !isValid && schedule.pausedBecause === null && isOwn(schedule));
+  const pause = (next: DeviceState, schedule: Schedule) =>
+    noteSchedule(withSchedule(next, { ...schedule, pausedBecause: 'author_lost_right' }), schedule.scheduleId, nowMs);
+  return lost.reduce(pause, state);
 };
 
 function pursueLease(state: DeviceState, decision: Decision): DeviceState {
@@ -128,7 +117,7 @@ function pursueLease(state: DeviceState, decision: Decision): DeviceState {
   const fresh = decision.newCommand();
   const attempted = noteAttempt(state, fresh.commandId, nowMs);
   const { then: params, givenBy, keyId } = current;
-  const giver = { ...(givenBy && { givenBy }), ...(keyId !== undefined && { keyId }) };
+  const giver = { ...(givenBy && { givenBy }), ...(keyId !== undefined && { keyId }), giverCheckedAtMs: nowMs };
   const source = { ...fresh, params, ...giver, scheduleId: leaseId };
   return giveCommand(attempted, source, nowMs + attemptLifeMs, false, decision);
 }

@@ -50,14 +50,15 @@ export function leaseDueAtMs({ lease, presence }: DeviceState): number {
   return isWaiting ? Infinity : Math.max(current.nextAttemptAtMs, heldUntilMs);
 }
 
-/** A command was accepted. Only if the broker gets it, it ends the lease or begins its own. */
+/** A command goes to the broker. Only if the broker gets it, it ends the lease or begins its own. */
 export function holdLease(state: DeviceState, command: Command, request: LeaseRequest | undefined, nowMs: number) {
   const { lease } = state;
   if (command.scheduleId === leaseId) return state;
   if (lease.current === null && lease.held.length === 0 && request === undefined) return state;
   const { commandId, number } = command;
   const next = request === undefined ? null : leaseOf(command, request, nowMs);
-  return withLease(state, { held: [...lease.held, { commandId, number, sinceMs: nowMs, next }] });
+  const others = lease.held.filter((other) => other.commandId !== commandId);
+  return withLease(state, { held: [...others, { commandId, number, sinceMs: nowMs, next }] });
 }
 
 function leaseOf({ commandId, number, params, givenBy, keyId }: Command, request: LeaseRequest, nowMs: number): Lease {

@@ -6,7 +6,7 @@ import { seesSharing, type Actor } from '../../access.ts';
 import type { ControlParams } from '../../control-command.ts';
 import { fingerprint } from '../../fingerprint.ts';
 import { accept, refuse, type Refusal } from '../../refusal.ts';
-import { secondMs, toIso } from '../../time.ts';
+import { toIso } from '../../time.ts';
 import { refuseCommand } from '../commands/commands.ts';
 import type { Handler } from '../core/events.ts';
 import type { DeviceState, Slice } from '../core/state.ts';
@@ -29,35 +29,20 @@ export type Schedule = ScheduleDraft & {
   next: NextRun | null;
 };
 
-/** A device is asked about once: D1 says whether the author's account and API key are valid. `isValid`: null until it does. */
-type AuthorCheck = Author & { atMs: number; isValid: boolean | null };
-
 type SchedulesSlice = readonly Schedule[];
 
 export const maxRecurring = 32;
 export const maxOneShots = 8;
-/** D1 that does not answer is asked again. */
-export const askAgainAfterMs = 10 * secondMs;
 
 export const schedulesSlice: Slice<SchedulesSlice> = {
   initial: [],
   row: 'own',
-  dueAtMs: (state) => Math.min(Infinity, ...state.schedules.map((schedule) => runAtMs(state, schedule))),
+  dueAtMs: (state) => Math.min(Infinity, ...state.schedules.map(startOf)),
   onNewOwner: 'forget',
 };
 
-/** Memory only. */
-export const authorChecksSlice: Slice<readonly AuthorCheck[]> = { initial: [], row: 'none', onNewOwner: 'forget' };
-
-/** When the next run starts, or D1 is asked again about its author. */
-export function runAtMs(state: DeviceState, schedule: Schedule): number {
-  const startAtMs = schedule.next?.startAtMs ?? Infinity;
-  const check = checkOf(state, schedule);
-  return check?.isValid === null ? Math.max(startAtMs, check.atMs + askAgainAfterMs) : startAtMs;
-}
-
-export function checkOf({ authorChecks }: DeviceState, { author }: Schedule): AuthorCheck | undefined {
-  return authorChecks.find(({ userId, keyId }) => userId === author.userId && keyId === author.keyId);
+export function startOf({ next }: Schedule): number {
+  return next?.startAtMs ?? Infinity;
 }
 
 export const putSchedule: Handler<'schedule_put'> = (state, { actor, scheduleId, draft, isNew }, { nowMs }) => {
@@ -174,7 +159,7 @@ function refuseMore(open: readonly Schedule[], { at }: ScheduleDraft): Refusal |
   return alike.length < max ? undefined : { kind: 'limit_reached', limit: { name, max } };
 }
 
-function withSchedule(state: DeviceState, schedule: Schedule): DeviceState {
+export function withSchedule(state: DeviceState, schedule: Schedule): DeviceState {
   const replace = (other: Schedule) => (other.scheduleId === schedule.scheduleId ? schedule : other);
   return { ...state, schedules: state.schedules.map(replace) };
 }
