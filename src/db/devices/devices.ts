@@ -4,7 +4,6 @@ import { and, asc, eq, getTableColumns, gt, gte, inArray, isNotNull, isNull, lt,
 import type { BatchItem } from 'drizzle-orm/batch';
 import { runTogether, type Database, insertSelect } from '../client.ts';
 import { countGoingOffline } from '../measurements.ts';
-import { writeDue } from './due.ts';
 import { users } from '../schema/accounts.ts';
 import { deviceMembers, devices } from '../schema/devices.ts';
 import { productDeviceCounts, products } from '../schema/products.ts';
@@ -14,10 +13,9 @@ import { dayMs, hourMs } from '../../domain/time.ts';
 export type DeviceRow = typeof devices.$inferSelect;
 export type DeviceWithProduct = NonNullable<Awaited<ReturnType<typeof findDevice>>>;
 
-type Projection = Pick<DeviceRow, 'name' | 'isDisabled' | 'lastOnlineAt' | 'connectionStatus'> & {
+type Projection = Pick<DeviceRow, 'name' | 'isDisabled' | 'lastOnlineAt' | 'connectionStatus' | 'dueAt'> & {
   version: number;
   owner: Pick<DeviceRow, 'ownerId' | 'claimedAt'> | null;
-  due: { atMs: number | null } | null;
 };
 
 // `product` has the members of an answer, no others (contract 2.5).
@@ -213,14 +211,28 @@ export async function writeProjections(
 ): Promise<void> {
   const offline = projections.filter(({ projection }) => projection.connectionStatus === 2 && !projection.isDisabled);
   const offlineIds = offline.map(({ deviceId }) => deviceId);
-  const updates = projections.flatMap(({ deviceId, projection: { version, owner, due, ...columns } }) => {
-    const update = database
+  const updates = projections.map(({ deviceId, projection: { version, owner, ...columns } }) =>
+    database
       .update(devices)
       .set({ ...columns, ...(owner && ownerColumns(owner)), projectionVersion: version })
-      .where(and(eq(devices.deviceId, deviceId), lt(devices.projectionVersion, version)));
-    return due === null ? [update] : [update, writeDue(database, deviceId, version, due.atMs)];
-  });
+      .where(and(eq(devices.deviceId, deviceId), lt(devices.projectionVersion, version))),
+  );
   const counting = offlineIds.length === 0 ? [] : [countGoingOffline(database, offlineIds)];
   const [first, ...others]: BatchItem<'sqlite'>[] = [...counting, ...updates];
   if (first !== undefined) await database.batch([first, ...others]);
+}
+
+/** Devices that were due before then, the oldest first: their alarm was lost, or their projection is on its way. */
+export function listOverdue(database: Database, beforeMs: number, limit: number) {
+  return database
+    .select({ id: devices.id, deviceId: devices.deviceId })
+    .from(devices)
+    .where(lt(devices.dueAt, beforeMs))
+    .orderBy(asc(devices.dueAt))
+    .limit(limit);
+}
+
+export async function setDueAt(database: Database, rows: readonly Pick<DeviceRow, 'id'>[], dueAt: number | null) {
+  const ids = sql`(select value from json_each(${JSON.stringify(rows.map(({ id }) => id))}))`;
+  if (rows.length > 0) await database.update(devices).set({ dueAt }).where(inArray(devices.id, ids));
 }

@@ -34,6 +34,8 @@ export const devices = sqliteTable(
     /** Grows with every change of the projection, so that a late write cannot undo a newer one. */
     projectionVersion: integer('projection_version').notNull().default(0),
     lastOnlineAt: integer('last_online_at'),
+    /** When a schedule or a lease is due next. Part of the projection; the minute's job finds lost alarms with it. */
+    dueAt: integer('due_at'),
     membersVersion: integer('members_version').notNull().default(0),
     activatedAt: integer('activated_at'),
     registeredAt: integer('registered_at'),
@@ -62,20 +64,9 @@ export const devices = sqliteTable(
     index('devices_never_online_network')
       .on(table.activationNetwork, table.activatedAt)
       .where(sql`${table.lastOnlineAt} is null and ${table.activationNetwork} is not null`),
+    index('device_due').on(table.dueAt).where(sql`${table.dueAt} is not null`),
     index('devices_owner_serial').on(table.ownerId, sql`${table.deviceSN} collate nocase`),
   ],
-);
-
-/** When a schedule or a lease of the device is due next: part of the projection. The minute's job finds lost alarms with it. */
-export const deviceDue = sqliteTable(
-  'device_due',
-  {
-    deviceRow: integer('device_row')
-      .primaryKey()
-      .references(() => devices.id, { onDelete: 'cascade' }),
-    dueAt: integer('due_at').notNull(),
-  },
-  (table) => [index('device_due_time').on(table.dueAt)],
 );
 
 /** Who shares a device: a copy for lists. The device's object decides; triggers keep `status`. */

@@ -1,7 +1,7 @@
 // Wakes devices whose due time has passed without a word of them: the platform lost their alarm, or was away. A device that is
 // woken tells D1 its next due time.
 import type { ServiceContext } from '../../context.ts';
-import { forgetDue, takeOverdue } from '../../db/devices/due.ts';
+import { listOverdue, setDueAt } from '../../db/devices/devices.ts';
 import { minuteMs } from '../../domain/time.ts';
 import { callDevice } from '../../objects/calls/stubs.ts';
 import { runSlice } from './device-slices.ts';
@@ -15,9 +15,10 @@ const devicesPerRun = 100;
 export async function wakeOverdueDevices(context: ServiceContext): Promise<void> {
   const db = context.primary();
   const nowMs = Date.now();
-  const overdue = await takeOverdue(db, nowMs - overdueAfterMs, nowMs + againAfterMs, devicesPerRun);
-  await runSlice(overdue, devicesPerRun, async ({ id, deviceId }) => {
-    const isThere = await callDevice(context.env, deviceId, 'idempotent').wake();
-    if (!isThere) await forgetDue(db, id);
+  const overdue = await listOverdue(db, nowMs - overdueAfterMs, devicesPerRun);
+  await setDueAt(db, overdue, nowMs + againAfterMs);
+  await runSlice(overdue, devicesPerRun, async (device) => {
+    const isThere = await callDevice(context.env, device.deviceId, 'idempotent').wake();
+    if (!isThere) await setDueAt(db, [device], null);
   });
 }

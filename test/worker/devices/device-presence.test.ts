@@ -174,7 +174,7 @@ describe('the copy in D1', () => {
       lastOnlineAt: 1,
       version,
       owner: null,
-      due: null,
+      dueAt: null,
     } as const;
     const { deviceId } = device;
     await writeProjections(openDatabase(env.DB, 'first-primary'), [{ deviceId, projection: older }]);

@@ -13,7 +13,7 @@ const projection = {
   connectionStatus: 1,
   lastOnlineAt: 1,
   owner: null,
-  due: null,
+  dueAt: null,
 } as const;
 
 /** D1 as the writer sees it, with a record of the calls that were open at once. */

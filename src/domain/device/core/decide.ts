@@ -23,7 +23,7 @@ import { logIn, noteConnection } from '../presence/broker-session.ts';
 import * as direct from '../presence/direct-session.ts';
 import * as projection from '../presence/projection.ts';
 import { addSubscription, pushMessage, removeSubscription } from '../messages/subscriptions.ts';
-import { noteNextDue, pauseOfAuthor, runDue, runNow } from '../times/due.ts';
+import { pauseOfAuthor, runDue, runNow } from '../times/due.ts';
 import { settleRuns } from '../times/ledger.ts';
 import { revokeLease } from '../times/lease.ts';
 import { changeSchedule, putSchedule } from '../times/schedules.ts';
@@ -70,8 +70,7 @@ export function decide<Kind extends EventKind>(
     if (typeof device !== 'string') tellDeleted(device, decision);
     return { state, effects, result };
   }
-  const before = typeof device === 'string' ? state : device;
-  const timed = noteNextDue(event.kind === 'woken' ? undefined : before, settleRuns(state, nowMs));
+  const timed = projection.noteNextDue(typeof device === 'string' ? state : device, settleRuns(state, nowMs));
   const planned = sharing.planSharing(projection.planProjection(planRetry(timed, nowMs), decision), decision);
   const told = typeof device === 'string' ? planned : planNotices(device, planned, decision);
   return { state: planAlarm(told, nowMs), effects, result };
@@ -249,8 +248,10 @@ const reports: { [Kind in ReportKind]: (state: DeviceState, event: EventOf<Kind>
     return projection.askWhereDue(projection.planRecordCheck(next, decision.nowMs), decision);
   },
 
-  woken: (state, _, decision) =>
-    reports.alarm_fired(state, { kind: 'alarm_fired', scheduledAtMs: decision.nowMs }, decision),
+  woken: (state, _, decision) => {
+    const behind = projection.markProjectionBehind(state);
+    return reports.alarm_fired(behind, { kind: 'alarm_fired', scheduledAtMs: decision.nowMs }, decision);
+  },
 };
 
 function endDevice(state: DeviceState, decision: Decision): 'deleted' {

@@ -234,6 +234,6 @@ export type Projection = {
   connectionStatus: 0 | 1 | 2;
   lastOnlineAt: number | null;
   owner: { ownerId: number; claimedAt: number | null } | null;
-  /** Null: D1 has the next due time. `atMs` is null if there is none. */
-  due: { atMs: number | null } | null;
+  /** When a schedule or a lease is due next. */
+  dueAt: number | null;
 };

@@ -66,6 +66,17 @@ export function markProjectionBehind(state: DeviceState, isUrgent = false): Devi
   };
 }
 
+/** D1 has the next due time, so that the minute's job notices a lost alarm. */
+export function noteNextDue(before: DeviceState, state: DeviceState): DeviceState {
+  return dueAtOf(before) === dueAtOf(state) ? state : markProjectionBehind(state);
+}
+
+function dueAtOf({ schedules, lease: { current } }: DeviceState): number | null {
+  const leaseEndsAtMs = current?.attempts === 0 ? current.endsAtMs : Infinity;
+  const earliestMs = Math.min(leaseEndsAtMs, ...schedules.map(({ next }) => next?.startAtMs ?? Infinity));
+  return earliestMs === Infinity ? null : earliestMs;
+}
+
 /** D1 is told of the owner with the next projection, at once. */
 export function markOwnerChanged(state: DeviceState): DeviceState {
   const behind = markProjectionBehind(state, true);
@@ -91,19 +102,18 @@ export const noteProjectionEnd: Reporter<'projection_ended'> = (state, { version
   if (outcome !== 'written') return { ...state, projection: { ...projection, nextAtMs: nowMs + outcome.retryAfterMs } };
   const nextAtMs = projection.startedAtMs + minuteMs / projectionsPerMinute;
   const isProjectionBehind = presence.isProjectionBehind && version !== presence.projectionVersion;
-  const { ownership, runs } = state;
+  const { ownership } = state;
   const knowsOwner = ownership.ownerVersion !== null && version >= ownership.ownerVersion;
-  const knowsDue = runs.dueVersion !== null && version >= runs.dueVersion;
   return {
     ...state,
-    runs: knowsDue ? { ...runs, dueVersion: null } : runs,
     ownership: knowsOwner ? { ...ownership, ownerVersion: null } : ownership,
     presence: { ...presence, isProjectionBehind },
     projection: { ...projection, failures: 0, nextAtMs },
   };
 };
 
-function projectionOf({ identity, ownership, presence, credentials, runs }: DeviceState): Projection {
+function projectionOf(state: DeviceState): Projection {
+  const { identity, ownership, presence, credentials } = state;
   const { isOnline, lastOnlineAtMs } = presence.connection;
   return {
     version: presence.projectionVersion,
@@ -112,7 +122,7 @@ function projectionOf({ identity, ownership, presence, credentials, runs }: Devi
     connectionStatus: isOnline ? 1 : isActivated(credentials) ? 2 : 0,
     lastOnlineAt: lastOnlineAtMs,
     owner: ownership.ownerVersion === null ? null : { ownerId: identity.ownerId, claimedAt: identity.claimedAtMs },
-    due: runs.dueVersion === null ? null : { atMs: runs.dueAtMs },
+    dueAt: dueAtOf(state),
   };
 }
 

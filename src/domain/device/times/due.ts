@@ -8,7 +8,6 @@ import { inPerson } from '../../access.ts';
 import { accept, refuse } from '../../refusal.ts';
 import { minuteMs, secondMs } from '../../time.ts';
 import { noteSchedule } from '../ownership/ownership.ts';
-import { markProjectionBehind } from '../presence/projection.ts';
 import { refuseUnless } from '../ownership/sharing.ts';
 import { leaseDueAtMs, noteAttempt, settleHeld } from './lease.ts';
 import { appendRun, beginRun, leaseId, maxRunning, runSize, viewRun, type Run } from './ledger.ts';
@@ -120,17 +119,4 @@ function pursueLease(state: DeviceState, decision: Decision): DeviceState {
   const giver = { ...(givenBy && { givenBy }), ...(keyId !== undefined && { keyId }), giverCheckedAtMs: nowMs };
   const source = { ...fresh, params, ...giver, scheduleId: leaseId };
   return giveCommand(attempted, source, nowMs + attemptLifeMs, false, decision);
-}
-
-/** D1 is told the next due time with the projection, so that the minute's job notices a lost alarm. */
-export function noteNextDue(before: DeviceState | undefined, state: DeviceState): DeviceState {
-  if (before?.schedules === state.schedules && before.lease === state.lease) return state;
-  const { current } = state.lease;
-  const leaseEndsAtMs = current?.attempts === 0 ? current.endsAtMs : Infinity;
-  const startsAtMs = state.schedules.map(({ next }) => next?.startAtMs ?? Infinity);
-  const earliestMs = Math.min(leaseEndsAtMs, ...startsAtMs);
-  const dueAtMs = earliestMs === Infinity ? null : earliestMs;
-  if (before !== undefined && before.runs.dueAtMs === dueAtMs) return state;
-  const behind = markProjectionBehind(state);
-  return { ...behind, runs: { ...behind.runs, dueAtMs, dueVersion: behind.presence.projectionVersion } };
 }

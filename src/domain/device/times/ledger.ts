@@ -18,9 +18,6 @@ type RunsSlice = {
   /** Number of the last run in the ring. */
   entries: number;
   running: readonly RunningRun[];
-  /** The next due time, and the version of the projection from which on D1 has to be told it; null if D1 has it. */
-  dueAtMs: number | null;
-  dueVersion: number | null;
 };
 
 /** Runs that storage keeps. */
@@ -31,7 +28,7 @@ export const maxRunning = 48;
 const confirmWithinMs = 10 * secondMs;
 
 export const runsSlice: Slice<RunsSlice> = {
-  initial: { entries: 0, running: [], dueAtMs: null, dueVersion: null },
+  initial: { entries: 0, running: [] },
   row: 'own',
   dueAtMs: (state) => Math.min(Infinity, ...state.runs.running.map((run) => settleAtMs(commandOf(state, run)))),
   onNewOwner: 'forget',
