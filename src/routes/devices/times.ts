@@ -13,15 +13,16 @@ const mayRead = signedInFor('readSchedules');
 const mayManage = signedInFor('manageSchedules');
 const mayControl = signedInFor('control');
 
-const ofDevice = { params: deviceIdParamSchema };
-const ofSchedule = { params: schemas.scheduleParamSchema };
-const page = { ...ofDevice, query: pageQuerySchema };
-const next = { ...ofDevice, query: schemas.nextQuerySchema };
+const page = { params: deviceIdParamSchema, query: pageQuerySchema };
+const next = { params: deviceIdParamSchema, query: schemas.nextQuerySchema };
 const body = jsonBody(schemas.scheduleBodySchema);
-
 const paramErrors = ['no_control_params', 'invalid_control_params'] as const;
-const bodyErrors = [...paramErrors, 'device_not_activated', 'device_disabled', 'too_many_schedules'] as const;
+const controlErrors = ['device_not_activated', 'device_disabled'] as const;
+const putErrors = [...deviceErrors, ...paramErrors, ...controlErrors, 'too_many_schedules'] as const;
+
 const path = '/{deviceId}/schedules';
+const about = { request: { params: schemas.scheduleParamSchema } };
+const shown = { ...about, responses: responsesOf(schemas.scheduleSchema, ...deviceErrors, 'not_found') };
 
 type Asking = Context<AppEnv & { Variables: { caller: Caller } }>;
 const of = (c: Asking) => schedulesOf(c.var.context, c.var.caller, c.req.param('deviceId') ?? '');
@@ -44,8 +45,8 @@ export const deviceTimesRoutes = createRouter()
         'It gives a command at times that recur (32 of a device at most), or once (8). The user who made, replaced or resumed it ' +
         'last gives its commands, and has to have the right at each run. A new owner begins without schedules.',
       ...mayManage,
-      request: { ...ofDevice, body },
-      responses: responsesOf(schemas.scheduleSchema, ...deviceErrors, ...bodyErrors),
+      request: { params: deviceIdParamSchema, body },
+      responses: responsesOf(schemas.scheduleSchema, ...putErrors),
     }),
     (c) => answer(c, of(c).put(c.req.valid('json'))),
   )
@@ -68,21 +69,15 @@ export const deviceTimesRoutes = createRouter()
     }),
     (c) => answer(c, of(c).preview(c.req.valid('json'), c.req.valid('query').count)),
   )
-  .openapi(
-    route('get', `${path}/{scheduleId}`, {
-      summary: 'Read a schedule',
-      ...mayRead,
-      request: ofSchedule,
-      responses: responsesOf(schemas.scheduleSchema, ...deviceErrors, 'not_found'),
-    }),
-    (c) => answer(c, of(c).read(c.req.valid('param').scheduleId)),
+  .openapi(route('get', `${path}/{scheduleId}`, { summary: 'Read a schedule', ...mayRead, ...shown }), (c) =>
+    answer(c, of(c).read(c.req.valid('param').scheduleId)),
   )
   .openapi(
     route('put', `${path}/{scheduleId}`, {
       summary: 'Replace a schedule',
       ...mayManage,
-      request: { ...ofSchedule, body },
-      responses: responsesOf(schemas.scheduleSchema, ...deviceErrors, ...bodyErrors, 'not_found'),
+      request: { ...about.request, body },
+      responses: responsesOf(schemas.scheduleSchema, ...putErrors, 'not_found'),
     }),
     (c) => answer(c, of(c).put(c.req.valid('json'), c.req.valid('param').scheduleId)),
   )
@@ -91,7 +86,7 @@ export const deviceTimesRoutes = createRouter()
       summary: 'Remove a schedule',
       description: 'Its runs stay. A command that it gave goes on.',
       ...mayManage,
-      request: ofSchedule,
+      ...about,
       responses: responsesOf(schemas.removedScheduleSchema, ...deviceErrors, 'not_found'),
     }),
     (c) => answer(c, of(c).remove(c.req.valid('param').scheduleId)),
@@ -100,8 +95,7 @@ export const deviceTimesRoutes = createRouter()
     route('post', `${path}/{scheduleId}/pause`, {
       summary: 'Pause a schedule: its due times are skipped',
       ...mayManage,
-      request: ofSchedule,
-      responses: responsesOf(schemas.scheduleSchema, ...deviceErrors, 'not_found'),
+      ...shown,
     }),
     (c) => answer(c, of(c).change(c.req.valid('param').scheduleId, 'pause')),
   )
@@ -109,8 +103,7 @@ export const deviceTimesRoutes = createRouter()
     route('post', `${path}/{scheduleId}/resume`, {
       summary: 'Resume a schedule',
       ...mayManage,
-      request: ofSchedule,
-      responses: responsesOf(schemas.scheduleSchema, ...deviceErrors, 'not_found'),
+      ...shown,
     }),
     (c) => answer(c, of(c).change(c.req.valid('param').scheduleId, 'resume')),
   )
@@ -120,15 +113,8 @@ export const deviceTimesRoutes = createRouter()
       description: 'Once, beside its due times, and even if it is paused. Read `runs` for its outcome.',
       ...mayManage,
       middleware: [mayManage.middleware, limitRate('CONTROL_LIMIT')] as const,
-      request: ofSchedule,
-      responses: responsesOf(
-        schemas.runSchema,
-        ...deviceErrors,
-        'not_found',
-        'device_not_activated',
-        'device_disabled',
-        'too_many_requests',
-      ),
+      ...about,
+      responses: responsesOf(schemas.runSchema, ...deviceErrors, ...controlErrors, 'not_found', 'too_many_requests'),
     }),
     (c) => answer(c, of(c).run(c.req.valid('param').scheduleId)),
   )
@@ -147,7 +133,7 @@ export const deviceTimesRoutes = createRouter()
       summary: 'End the lease of a device',
       description: 'The device stays as it is: the command at the end of the lease is not sent, or not again.',
       ...mayControl,
-      request: ofDevice,
+      request: { params: deviceIdParamSchema },
       responses: responsesOf(deletedDeviceSchema, ...deviceErrors, 'not_found'),
     }),
     (c) => answer(c, of(c).endLease()),
