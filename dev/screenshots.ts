@@ -3,6 +3,7 @@
 import { mkdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import type { BrowserContext, Page, WebSocketRoute } from 'playwright-core';
+import { putSchedule, runSchedule } from '../client/src/schedules.ts';
 import { activate, addProduct, signUp, type Session } from '../rig/clients/accounts.ts';
 import { connectApi, dataOf } from '../rig/clients/api.ts';
 import { Browser } from '../rig/browser/browser.ts';
@@ -74,23 +75,15 @@ async function furnish(owner: Session): Promise<string[]> {
 
 /** The first device has schedules, one of which has run; a press of the sixth is for a while. */
 async function schedule({ api }: Session, [hall = '', , , , , porch = '']: string[]): Promise<void> {
-  const device = api.devices[':deviceId'];
-  const param = { deviceId: hall };
-  const command = { action: 'toggle', position: 'up' } as const;
-  const then = { action: 'toggle', position: 'down' } as const;
-  const zone = 'UTC';
-  const place = { latitude: 52.5, longitude: 13.4 };
-  const { scheduleId } = await dataOf(
-    device.schedules.$post({ param, json: { at: '07:30', days: ['mon', 'tue', 'wed', 'thu', 'fri'], zone, command } }),
-  );
-  const at = { sun: 'sunset', offsetMinutes: -20, place } as const;
-  await dataOf(device.schedules.$post({ param, json: { name: 'Evening', at, zone, command: then } }));
-  await dataOf(device.schedules.$post({ param, json: { at: '2027-12-01T18:30:00Z', command } }));
-  await dataOf(device.schedules[':scheduleId'].run.$post({ param: { deviceId: hall, scheduleId } }));
-  const lease = { seconds: 1800, then };
-  await dataOf(
-    device.control.$post({ param: { deviceId: porch }, query: {}, header: {}, json: { ...command, lease } }),
-  );
+  const up = { action: 'toggle', position: 'up' } as const;
+  const down = { action: 'toggle', position: 'down' } as const;
+  const sunset = { sun: 'sunset', offsetMinutes: -20, place: { latitude: 52.5, longitude: 13.4 } } as const;
+  const { scheduleId } = await putSchedule(api, hall, { at: '07:30', zone: 'UTC', command: up });
+  await putSchedule(api, hall, { name: 'Evening', at: sunset, days: ['sat', 'sun'], zone: 'UTC', command: down });
+  await putSchedule(api, hall, { at: '2027-12-01T18:30:00Z', command: up });
+  await runSchedule(api, hall, scheduleId);
+  const json = { ...up, lease: { seconds: 1800, then: down } };
+  await dataOf(api.devices[':deviceId'].control.$post({ param: { deviceId: porch }, query: {}, header: {}, json }));
 }
 
 /** The other person operates the first device and is invited to the second. @returns the path of a guest's page */

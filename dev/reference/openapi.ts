@@ -24,10 +24,7 @@ const tags = [
   { name: 'Signing in', description: 'Make an account, and get the tokens that other calls need.' },
   { name: 'Devices', description: 'Activated by themselves; listed, controlled and deleted by their owner.' },
   { name: 'Commands', description: 'Sent to a device, and followed until it replied or a report shows the result.' },
-  {
-    name: 'Schedules',
-    description: 'Commands at set times, each with an outcome; and a lease, which takes its command back.',
-  },
+  { name: 'Schedules', description: 'Commands at set times, each with an outcome, and the end of a lease.' },
   { name: 'Products', description: 'Kinds of devices.' },
   { name: 'Sharing', description: 'With whom an owner shares a device: members, and people with a guest link.' },
   { name: 'Ownership', description: 'Whose a device is: claimed, released, offered; and when it may be paired again.' },

@@ -155,10 +155,8 @@ export const runOutcomes = [
   'missed',
   'skipped',
 ] as const;
-export type RunOutcome = (typeof runOutcomes)[number];
 
 export const skipReasons = ['no_sun_event', 'excepted', 'paused', 'replaced'] as const;
-export type SkipReason = (typeof skipReasons)[number];
 
 export const runReasons = [
   ...skipReasons,
@@ -172,11 +170,6 @@ export const runReasons = [
   'device_disabled',
   'product_readonly',
 ] as const;
-/** A device that replied with an error is told with its code. */
-export type RunReason = (typeof runReasons)[number] | `device replied ${number}`;
-
-export const leaseStates = ['running', 'pursuing'] as const;
-export type LeaseState = (typeof leaseStates)[number];
 
 export const deviceEventStatuses = [
   'online',

@@ -225,7 +225,7 @@ export async function writeProjections(
 /** Devices that were due before then, the oldest first: their alarm was lost, or their projection is on its way. */
 export function listOverdue(database: Database, beforeMs: number, limit: number) {
   return database
-    .select({ id: devices.id, deviceId: devices.deviceId })
+    .select({ id: devices.id, deviceId: devices.deviceId, membersVersion: devices.membersVersion })
     .from(devices)
     .where(lt(devices.dueAt, beforeMs))
     .orderBy(asc(devices.dueAt))

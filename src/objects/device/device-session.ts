@@ -247,13 +247,6 @@ export class DeviceSession extends DurableObject<Env> {
     return identity.claimedAtMs === null && presence.connection.lastOnlineAtMs === null && !isUsed;
   }
 
-  /** D1 has a due time that is over. False if there is no device to wake. */
-  async wake(): Promise<boolean> {
-    this.#device.checkDirect();
-    await this.#device.decideAndWait({ kind: 'woken' });
-    return typeof this.#device.present !== 'string';
-  }
-
   override async alarm(info?: AlarmInvocationInfo): Promise<void> {
     if (this.#device.present === 'deleted') await this.ctx.storage.deleteAll();
     else {

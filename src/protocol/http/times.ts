@@ -6,6 +6,10 @@ import { deviceIdSchema, instantSchema, lineSchema, pageSchema, shortIdSchema } 
 
 const secondsSchema = (min: number, max: number, description: string) =>
   z.int().min(min).max(max).openapi({ description, example: min });
+const degreesSchema = (most: number, example: number) => {
+  const toTenth = (degrees: number) => Math.round(degrees * 10) / 10;
+  return z.number().min(-most).max(most).transform(toTenth).openapi({ example });
+};
 const dateSchema = z.iso.date().openapi({ example: '2026-12-24' });
 
 const sunSchema = z
@@ -13,10 +17,7 @@ const sunSchema = z
     sun: z.enum(['sunrise', 'sunset']),
     offsetMinutes: z.int().min(-720).max(720).default(0).openapi({ example: -15 }),
     place: z
-      .strictObject({
-        latitude: z.number().min(-90).max(90).transform(toTenth).openapi({ example: 52.5 }),
-        longitude: z.number().min(-180).max(180).transform(toTenth).openapi({ example: 13.4 }),
-      })
+      .strictObject({ latitude: degreesSchema(90, 52.5), longitude: degreesSchema(180, 13.4) })
       .openapi({ description: 'Rounded to 0.1 degree. Only the object of the device stores it.' }),
   })
   .openapi('SunTime');
@@ -25,11 +26,12 @@ const atText =
   'A time of the day, `07:30`, or of the sun: then the schedule recurs. Or an instant, `2026-12-01T18:30:00Z`, or a local ' +
   'date and time with `zone`: then it runs once.';
 const atProblem = 'must be a time HH:MM, a date and time, or a time of the sun';
-const clockSchema = z.string().refine(isClock, atProblem);
+const clockSchema = z.iso.time({ precision: -1 });
+const momentSchema = z.iso.datetime({ local: true, offset: true });
 
 const fields = {
   name: lineSchema(0, 100).default('').openapi({ example: 'Morning' }),
-  at: z.union([clockSchema, sunSchema], atProblem).openapi({ description: atText, example: '07:30' }),
+  at: z.union([clockSchema, momentSchema, sunSchema], atProblem).openapi({ description: atText, example: '07:30' }),
   days: z.array(z.enum(words.weekdays)).min(1).max(7).nullable().default(null).openapi({ description: 'Null: all.' }),
   zone: z.string().max(64).nullable().default(null).openapi({ description: 'An IANA name.', example: 'Europe/Berlin' }),
   from: dateSchema.nullable().default(null).openapi({ description: 'The first date.' }),
@@ -97,6 +99,7 @@ const dueSchema = z.object({
   why: whySchema,
   skipped: z.enum(words.skipReasons).nullable().openapi({ description: 'Why it will not run.', example: null }),
 });
+export type DueView = z.infer<typeof dueSchema>;
 export const dueTimesSchema = z.object({ list: z.array(dueSchema) }).openapi('DueTimes');
 export const nextRunsSchema = z
   .object({ list: z.array(dueSchema.extend({ scheduleId: shortIdSchema })) })
@@ -125,7 +128,7 @@ export const runPageSchema = pageSchema(runSchema)
 
 export const leaseSchema = z
   .object({
-    state: z.enum(words.leaseStates).openapi({ description: '`pursuing`: over, and the end is not confirmed.' }),
+    state: z.enum(['running', 'pursuing']).openapi({ description: '`pursuing`: over, and the end is not confirmed.' }),
     then: sentParamsSchema,
     endsAt: instantSchema,
     attempts: z.int().min(0).openapi({ description: 'How often `then` was sent.', example: 0 }),
@@ -135,12 +138,3 @@ export const leaseSchema = z
   })
   .openapi('Lease');
 export type LeaseView = z.infer<typeof leaseSchema>;
-
-function toTenth(degrees: number): number {
-  return Math.round(degrees * 10) / 10;
-}
-
-function isClock(text: string): boolean {
-  const isTimeOfDay = /^(?:[01]\d|2[0-3]):[0-5]\d$/.test(text);
-  return isTimeOfDay || z.iso.datetime({ local: true, offset: true }).safeParse(text).success;
-}

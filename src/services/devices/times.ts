@@ -5,13 +5,12 @@ import { createId } from '../../crypto/secrets.ts';
 import { actorOf, type Actor } from '../../domain/access.ts';
 import { parseControl } from '../../domain/control-command.ts';
 import { isIdempotent } from '../../domain/device/commands/command-life.ts';
-import { isLocal, isOnce, isZone, nextDue, type Due } from '../../domain/device/times/calendar.ts';
+import { isLocal, isOnce, isZone, nextDue } from '../../domain/device/times/calendar.ts';
 import { pageOf, type RunPage } from '../../domain/device/core/views.ts';
-import type { NextView, ScheduleDraft } from '../../domain/device/times/schedules.ts';
+import { viewDue, type listNext, type ScheduleDraft } from '../../domain/device/times/schedules.ts';
 import type { PageRequest } from '../../domain/pagination.ts';
 import { refuse, RefusedError, unwrap, type Outcome } from '../../domain/refusal.ts';
-import { toIso } from '../../domain/time.ts';
-import type { RunView, ScheduleBody, ScheduleView } from '../../protocol/http/times.ts';
+import type { DueView, RunView, ScheduleBody, ScheduleView } from '../../protocol/http/times.ts';
 import { weekdays } from '../../protocol/vocabulary.ts';
 import type { RemoteDevice } from '../../objects/calls/stubs.ts';
 import { askDevice, askDeviceAs, decideAs } from './device-access.ts';
@@ -42,9 +41,7 @@ export function schedulesOf(context: ServiceContext, caller: Actor, deviceId: st
       const facts = { scheduleId: scheduleId ?? createId('', 16), draft: draftOf(body), isNew };
       return decideAs(context, deviceId, manage, { kind: 'schedule_put', actor, ...facts });
     },
-    async change(scheduleId: string, what: 'pause' | 'resume') {
-      return (await change(scheduleId, what)) as ScheduleView;
-    },
+    change,
     async remove(scheduleId: string) {
       await change(scheduleId, 'remove');
       return { scheduleId };
@@ -54,22 +51,19 @@ export function schedulesOf(context: ServiceContext, caller: Actor, deviceId: st
       return askDeviceAs<RunView>(context, actor, deviceId, { action: manage, repeat: 'once', ask });
     },
     async listNext(count: number) {
-      const list = await read<NextView[]>(
-        (device) => device.listNext(actor, count),
-        () => [],
-      );
-      return { list: list.map(({ scheduleId, ...due }) => ({ scheduleId, ...describeDue(due) })) };
+      const ask = (device: RemoteDevice): Promise<Outcome<ReturnType<typeof listNext>>> => device.listNext(actor, count);
+      return { list: await read(ask, () => []) };
     },
     /** Of a schedule that is not made. */
     async preview(body: ScheduleBody, count: number) {
       await askDevice<null>(context, deviceId, (device) => device.allows(actor, manage));
       const draft = draftOf(body);
-      const list: Due[] = [];
+      const list: DueView[] = [];
       for (let due = nextDue(draft, Date.now()); due !== null && list.length < count;) {
-        list.push(due);
+        list.push(viewDue(due));
         due = nextDue(draft, due.dueAtMs);
       }
-      return { list: list.map(describeDue) };
+      return { list };
     },
     listRuns(page: PageRequest) {
       const none = () => ({ list: [], total: 0, dropped: 0, ...page });
@@ -102,8 +96,4 @@ function draftOf({ command, ...body }: ScheduleBody): ScheduleDraft {
 
 function invalid(path: string, problem: string): RefusedError {
   return new RefusedError({ kind: 'invalid_input', path, problem });
-}
-
-function describeDue({ dueAtMs, why, skip }: Omit<NextView, 'scheduleId'>) {
-  return { dueAt: toIso(dueAtMs), why, skipped: skip };
 }

@@ -18,7 +18,9 @@ export async function wakeOverdueDevices(context: ServiceContext): Promise<void>
   const overdue = await listOverdue(db, nowMs - overdueAfterMs, devicesPerRun);
   await setDueAt(db, overdue, nowMs + againAfterMs);
   await runSlice(overdue, devicesPerRun, async (device) => {
-    const isThere = await callDevice(context.env, device.deviceId, 'idempotent').wake();
-    if (!isThere) await setDueAt(db, [device], null);
+    const session = callDevice(context.env, device.deviceId, 'idempotent');
+    // What is due runs before, and its projection is written, because it has another version.
+    const presence = await session.compareRecord(-1, device.membersVersion);
+    if (presence !== 'present') await setDueAt(db, [device], null);
   });
 }

@@ -7,7 +7,7 @@ import { inPerson } from '../../../src/domain/access.ts';
 import type { Timing } from '../../../src/domain/device/times/calendar.ts';
 import { runDue } from '../../../src/domain/device/times/due.ts';
 import { viewLease } from '../../../src/domain/device/times/lease.ts';
-import { listNext, maxOneShots, maxRecurring, type ScheduleDraft } from '../../../src/domain/device/times/schedules.ts';
+import { listNext, oneShots, recurring, type ScheduleDraft } from '../../../src/domain/device/times/schedules.ts';
 import { unwrap } from '../../../src/domain/refusal.ts';
 import { topicActions } from '../../../src/protocol/mqtt.ts';
 import { CoreDevice } from './core-device.ts';
@@ -256,8 +256,8 @@ describe('a schedule', () => {
 
   it('is refused beyond 32 and 8 at a device, if its time never comes, and by a device that takes no commands', () => {
     const device = online();
-    for (let index = 0; index < maxRecurring; index++) put(device, `r${index}`, at('07:00'));
-    for (let index = 0; index < maxOneShots; index++) put(device, `o${index}`, once(start + hour));
+    for (let index = 0; index < recurring.max; index++) put(device, `r${index}`, at('07:00'));
+    for (let index = 0; index < oneShots.max; index++) put(device, `o${index}`, once(start + hour));
     expect(put(device, 'more', at('07:00'))).toMatchObject({ refusal: { limit: { name: 'schedulesPerDevice' } } });
     expect(put(device, 'more', once(start + hour))).toMatchObject({
       refusal: { limit: { name: 'oneShotsPerDevice' } },
@@ -347,9 +347,9 @@ it('what lies ahead is listed over all schedules, paused ones as skipped', () =>
   put(device, 'late', at('09:00'));
   put(device, 'early', at('08:00'), { enabled: false });
   expect(listNext(device.state, 3)).toEqual([
-    { scheduleId: 'early', dueAtMs: start + 8 * hour, why: null, skip: 'paused' },
-    { scheduleId: 'late', dueAtMs: start + 9 * hour, why: null, skip: null },
-    { scheduleId: 'early', dueAtMs: start + day + 8 * hour, why: null, skip: 'paused' },
+    { scheduleId: 'early', dueAt: iso(start + 8 * hour), why: null, skipped: 'paused' },
+    { scheduleId: 'late', dueAt: iso(start + 9 * hour), why: null, skipped: null },
+    { scheduleId: 'early', dueAt: iso(start + day + 8 * hour), why: null, skipped: 'paused' },
   ]);
 });
 

@@ -205,13 +205,8 @@ export function publishDue(state: DeviceState, decision: Decision): DeviceState 
   if (due === undefined) return state;
   const { givenBy, commandId, keyId = null } = due;
   if (givenBy === undefined || isGiverValid(state, due, decision.nowMs)) {
-    const checked = life.markChecked(due);
-    return publish(
-      changeCommand(state, commandId, () => checked),
-      checked,
-      {},
-      decision,
-    );
+    const checked = changeCommand(state, commandId, life.markChecked);
+    return publish(checked, due, {}, decision);
   }
   decision.effects.push({ kind: 'check_giver', userId: givenBy.userId, keyId });
   return changeCommand(state, commandId, (command) => life.markCheckPending(command, decision.nowMs));

@@ -78,7 +78,7 @@ export function decide<Kind extends EventKind>(
 
 function handle(present: DeviceState, event: DeviceEvent, decision: Decision) {
   // A due time that came before the event is first. An alarm applies presence before; a check of the socket is part of it.
-  const isBefore = !['alarm_fired', 'woken', 'direct_checked'].includes(event.kind);
+  const isBefore = !['alarm_fired', 'direct_checked'].includes(event.kind);
   const state = isBefore ? runDue(present, decision) : present;
   if (isReport(event)) {
     const report = reports[event.kind] as (...args: [DeviceState, DeviceEvent, Decision]) => Device;
@@ -246,11 +246,6 @@ const reports: { [Kind in ReportKind]: (state: DeviceState, event: EventOf<Kind>
     const applied = applyDuePresence(applyCoalesced(fired, decision), decision);
     const next = runDue(publishDue(applied, decision), decision);
     return projection.askWhereDue(projection.planRecordCheck(next, decision.nowMs), decision);
-  },
-
-  woken: (state, _, decision) => {
-    const behind = projection.markProjectionBehind(state);
-    return reports.alarm_fired(behind, { kind: 'alarm_fired', scheduledAtMs: decision.nowMs }, decision);
   },
 };
 

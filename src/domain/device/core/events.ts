@@ -87,9 +87,7 @@ export type DeviceEvent =
   | { kind: 'record_checked'; isThere: boolean }
   /** The versions of projection and members in D1: a reconciliation found the record. */
   | { kind: 'record_compared'; projectionVersion: number; membersVersion: number }
-  | { kind: 'alarm_fired'; scheduledAtMs: number }
-  /** D1 has a due time that is over: the alarm may be lost, or D1 was restored. */
-  | { kind: 'woken' };
+  | { kind: 'alarm_fired'; scheduledAtMs: number };
 
 type ConnectionReport = Extract<PresenceEvent, { kind: 'connected' | 'disconnected' | 'doubted' }>;
 
@@ -176,7 +174,7 @@ type Answers = {
   guest_link_revoked: Outcome<null>;
   guest_link_used: Outcome<AcceptedCommand>;
   schedule_put: Outcome<ScheduleView>;
-  schedule_changed: Outcome<ScheduleView | null>;
+  schedule_changed: Outcome<ScheduleView>;
   schedule_run: Outcome<RunView>;
   lease_ended: Outcome<null>;
 };

@@ -21,7 +21,7 @@ export type Transition = {
 };
 export type JournalEntry = { time: number; address: string | null } & (
   | { reason: OwnershipChange }
-  | { reason: ScheduleChange; scheduleId: string }
+  | { reason: ScheduleChange; detail: string }
   /** `email`: whom it is about. `role`: the role from then on; null if the membership ended. */
   | { reason: MembershipChange; email: string; role: MemberRole | null }
 );

@@ -93,10 +93,7 @@ export function viewEvents(
     return { status: 'guest_link', reason, detail: linkId, time, address } as const;
   });
   const noted = journal.map((entry) => {
-    if ('scheduleId' in entry) {
-      const { scheduleId: detail, ...rest } = entry;
-      return { status: 'schedule', detail, ...rest } as const;
-    }
+    if ('detail' in entry) return { status: 'schedule', ...entry } as const;
     return 'email' in entry
       ? ({ status: 'sharing', detail: '', ...entry } as const)
       : ({ status: 'ownership', detail: '', ...entry } as const);

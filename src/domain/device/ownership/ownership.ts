@@ -187,7 +187,7 @@ export function note<State extends Noted>(
 
 /** Its author may not control the device any more. */
 export function noteSchedule<State extends Noted>(state: State, scheduleId: string, nowMs: number): State {
-  return append(state, { reason: 'schedule_paused', scheduleId, time: nowMs, address: null });
+  return append(state, { reason: 'schedule_paused', detail: scheduleId, time: nowMs, address: null });
 }
 
 export function noteMembership<State extends Noted>(

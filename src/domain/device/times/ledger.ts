@@ -1,7 +1,6 @@
 // Slice: the ledger of due times. Each due time ends in exactly one run: here while its command is open, then in the ring that
 // storage keeps. Decides when a run has ended; what begins one is due.ts.
 import type { RunView } from '../../../protocol/http/times.ts';
-import type { RunOutcome, RunReason } from '../../../protocol/vocabulary.ts';
 import { secondMs, toIso } from '../../time.ts';
 import { describeCommand, isIdempotent, type Command } from '../commands/command-life.ts';
 import { appendHistory } from '../core/history.ts';
@@ -10,9 +9,8 @@ import type { DeviceState, Slice } from '../core/state.ts';
 /** In place of a schedule's id: the end of a lease. */
 export const leaseId = 'lease';
 
-type RunOf = { scheduleId: string; name: string; dueAtMs: number; commandId: string | null };
-export type Run = RunOf & { outcome: RunOutcome; reason: RunReason | null };
-type RunningRun = RunOf & { commandId: string };
+export type Run = Omit<RunView, 'runId' | 'dueAt'> & { dueAtMs: number };
+type RunningRun = Omit<Run, 'outcome' | 'reason'> & { commandId: string };
 
 type RunsSlice = {
   /** Number of the last run in the ring. */
@@ -76,7 +74,7 @@ function endOf(state: DeviceState, command: Command, nowMs: number): RunEnd | un
     case 'acknowledged':
       return nowMs < settleAtMs(command) ? undefined : { outcome: 'acknowledged', reason: null };
     case 'failed':
-      return { outcome: 'refused', reason: described.reason as RunReason };
+      return { outcome: 'refused', reason: described.reason as RunEnd['reason'] };
     case 'undelivered':
       return { outcome: 'missed', reason: described.reason === 'no_subscriber' ? 'device_offline' : 'service_down' };
     case 'cancelled':

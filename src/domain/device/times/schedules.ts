@@ -1,7 +1,7 @@
 // Slice: the schedules of a device: made, replaced, paused and removed by its owner and operators. The next due time follows from
 // the last entry of the ledger, never from the clock, so that a late or lost alarm leaves no hole. What a due time does is due.ts.
-import type { ScheduleSettings, ScheduleView } from '../../../protocol/http/times.ts';
-import type { PauseReason, SkipReason } from '../../../protocol/vocabulary.ts';
+import type { DueView, ScheduleSettings, ScheduleView } from '../../../protocol/http/times.ts';
+import type { PauseReason } from '../../../protocol/vocabulary.ts';
 import { seesSharing, type Actor } from '../../access.ts';
 import type { ControlParams } from '../../control-command.ts';
 import { fingerprint } from '../../fingerprint.ts';
@@ -31,8 +31,8 @@ export type Schedule = ScheduleDraft & {
 
 type SchedulesSlice = readonly Schedule[];
 
-export const maxRecurring = 32;
-export const maxOneShots = 8;
+export const recurring = { name: 'schedulesPerDevice', max: 32 } as const;
+export const oneShots = { name: 'oneShotsPerDevice', max: 8 } as const;
 
 export const schedulesSlice: Slice<SchedulesSlice> = {
   initial: [],
@@ -50,7 +50,7 @@ export const putSchedule: Handler<'schedule_put'> = (state, { actor, scheduleId,
   if (former === undefined && !isNew) return { state, result: refuse(noSchedule(scheduleId)) };
   const next = planNext(scheduleId, draft, nowMs);
   const open = state.schedules.filter((other) => other !== former && other.next !== null);
-  const refusal = refuseCommand(state) ?? refuseLast(next) ?? refuseMore(open, draft);
+  const refusal = refuseCommand(state) ?? (next === null ? neverComes : refuseMore(open, draft));
   if (refusal !== undefined) return { state, result: refuse(refusal) };
   const { userId, keyId } = actor;
   const pausedBecause = draft.enabled ? null : ('user' as const);
@@ -68,7 +68,7 @@ export const changeSchedule: Handler<'schedule_changed'> = (state, { actor, sche
   if (former === undefined) return { state, result: refuse(noSchedule(scheduleId)) };
   if (change === 'remove') {
     const schedules = state.schedules.filter((other) => other !== former);
-    return { state: { ...passOver(state, former, nowMs), schedules }, result: accept(null) };
+    return { state: { ...passOver(state, former, nowMs), schedules }, result: accept(viewSchedule(state, former, actor)) };
   }
   const { userId, keyId } = actor;
   const resumed = { pausedBecause: null, author: { userId, keyId } };
@@ -103,20 +103,22 @@ function planNext(scheduleId: string, draft: ScheduleDraft, afterMs: number): Ne
   return { ...due, startAtMs: due.dueAtMs + Math.floor(draft.jitterSeconds * spread * 1000) };
 }
 
-export type NextView = Pick<Due, 'dueAtMs' | 'why'> & { scheduleId: string; skip: SkipReason | null };
+export function viewDue({ dueAtMs, why, skip }: Due): DueView {
+  return { dueAt: toIso(dueAtMs), why, skipped: skip };
+}
 
 /** The next due times of all schedules, the earliest first. */
-export function listNext(state: DeviceState, count: number): NextView[] {
+export function listNext(state: DeviceState, count: number) {
   type Head = { schedule: Schedule; due: Due };
   let heads = state.schedules.flatMap((schedule): Head[] =>
     schedule.next === null ? [] : [{ schedule, due: schedule.next }],
   );
-  const list: NextView[] = [];
+  const list: (DueView & { scheduleId: string })[] = [];
   while (list.length < count && heads.length > 0) {
     const first = heads.reduce((earliest, head) => (head.due.dueAtMs < earliest.due.dueAtMs ? head : earliest));
     const { schedule, due } = first;
-    const skip = due.skip ?? (pauseOf(state, schedule) === null ? null : 'paused');
-    list.push({ scheduleId: schedule.scheduleId, dueAtMs: due.dueAtMs, why: due.why, skip });
+    const skipped = due.skip ?? (pauseOf(state, schedule) === null ? null : 'paused');
+    list.push({ scheduleId: schedule.scheduleId, ...viewDue(due), skipped });
     const later = nextDue(schedule, due.dueAtMs);
     const followed = later === null ? [] : [{ schedule, due: later }];
     heads = heads.flatMap((head) => (head === first ? followed : [head]));
@@ -147,16 +149,12 @@ export function noSchedule(id: string): Refusal {
   return { kind: 'not_found', what: 'schedule', id };
 }
 
-function refuseLast(next: NextRun | null): Refusal | undefined {
-  return next === null ? { kind: 'invalid_input', path: 'at', problem: 'never comes' } : undefined;
-}
+const neverComes: Refusal = { kind: 'invalid_input', path: 'at', problem: 'never comes' };
 
 function refuseMore(open: readonly Schedule[], { at }: ScheduleDraft): Refusal | undefined {
   const alike = open.filter((other) => isOnce(other.at) === isOnce(at));
-  const [name, max] = isOnce(at)
-    ? (['oneShotsPerDevice', maxOneShots] as const)
-    : (['schedulesPerDevice', maxRecurring] as const);
-  return alike.length < max ? undefined : { kind: 'limit_reached', limit: { name, max } };
+  const limit = isOnce(at) ? oneShots : recurring;
+  return alike.length < limit.max ? undefined : { kind: 'limit_reached', limit };
 }
 
 export function withSchedule(state: DeviceState, schedule: Schedule): DeviceState {
