@@ -64,7 +64,9 @@ export const devices = sqliteTable(
     index('devices_never_online_network')
       .on(table.activationNetwork, table.activatedAt)
       .where(sql`${table.lastOnlineAt} is null and ${table.activationNetwork} is not null`),
-    index('device_due').on(table.dueAt).where(sql`${table.dueAt} is not null`),
+    index('device_due')
+      .on(table.dueAt)
+      .where(sql`${table.dueAt} is not null`),
     index('devices_owner_serial').on(table.ownerId, sql`${table.deviceSN} collate nocase`),
   ],
 );

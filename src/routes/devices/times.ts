@@ -44,7 +44,11 @@ export const deviceTimesRoutes = createRouter()
     (c) => answer(c, of(c).put(c.req.valid('json'))),
   )
   .openapi(
-    route('get', `${path}/next`, about('List the next due times of all schedules', mayRead, next, schemas.nextRunsSchema)),
+    route(
+      'get',
+      `${path}/next`,
+      about('List the next due times of all schedules', mayRead, next, schemas.nextRunsSchema),
+    ),
     (c) => answer(c, of(c).listNext(c.req.valid('query').count)),
   )
   .openapi(
@@ -66,7 +70,14 @@ export const deviceTimesRoutes = createRouter()
     route(
       'put',
       `${path}/{scheduleId}`,
-      about('Replace a schedule', mayManage, { ...ofSchedule, body }, schemas.scheduleSchema, 'not_found', ...putErrors),
+      about(
+        'Replace a schedule',
+        mayManage,
+        { ...ofSchedule, body },
+        schemas.scheduleSchema,
+        'not_found',
+        ...putErrors,
+      ),
     ),
     (c) => answer(c, of(c).put(c.req.valid('json'), c.req.valid('param').scheduleId)),
   )
@@ -94,7 +105,15 @@ export const deviceTimesRoutes = createRouter()
   )
   .openapi(
     route('post', `${path}/{scheduleId}/run`, {
-      ...about('Run a schedule now', mayManage, ofSchedule, schemas.runSchema, ...stateErrors, 'not_found', 'too_many_requests'),
+      ...about(
+        'Run a schedule now',
+        mayManage,
+        ofSchedule,
+        schemas.runSchema,
+        ...stateErrors,
+        'not_found',
+        'too_many_requests',
+      ),
       description: 'Once, beside its due times, and even if it is paused. Read `runs` for its outcome.',
       middleware: [mayManage.middleware, limitRate('CONTROL_LIMIT')] as const,
     }),

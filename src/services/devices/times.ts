@@ -51,7 +51,8 @@ export function schedulesOf(context: ServiceContext, caller: Actor, deviceId: st
       return askDeviceAs<RunView>(context, actor, deviceId, { action: manage, repeat: 'once', ask });
     },
     async listNext(count: number) {
-      const ask = (device: RemoteDevice): Promise<Outcome<ReturnType<typeof listNext>>> => device.listNext(actor, count);
+      const ask = (device: RemoteDevice): Promise<Outcome<ReturnType<typeof listNext>>> =>
+        device.listNext(actor, count);
       return { list: await read(ask, () => []) };
     },
     /** Of a schedule that is not made. */

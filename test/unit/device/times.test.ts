@@ -294,7 +294,8 @@ describe('the author of a schedule', () => {
     expect(pressed(device)).toHaveLength(1);
     expect(device.commands()[0]).toMatchObject({ keyId: 'ak_1', givenBy: { userId: 2, withKey: true } });
     device.isAuthorValid = undefined;
-    wait(device, day);
+    wait(device, day - minute);
+    device.connect();
     wait(device, 5 * minute);
     expect(device.runs).toMatchObject([{ outcome: 'published' }, { outcome: 'missed', reason: 'service_down' }]);
     expect(pressed(device)).toHaveLength(1);

@@ -143,9 +143,7 @@ describe('a schedule', () => {
 });
 
 const dueInD1 = async ({ deviceId }: Device) =>
-  env.DB.prepare('select due_at from devices where device_id = ?')
-    .bind(deviceId)
-    .first<number>('due_at');
+  env.DB.prepare('select due_at from devices where device_id = ?').bind(deviceId).first<number>('due_at');
 
 describe('the next due time in D1', () => {
   it('follows each change, and wakes a device whose alarm was lost', async () => {

@@ -20,8 +20,6 @@ export type Due = {
   skip: 'no_sun_event' | 'excepted' | null;
 };
 
-type Moment = Omit<Due, 'skip'> & { isMissing?: true };
-
 /** Without its offset, a due time lies on its date or on a neighbouring date: each weekday comes within so many dates. */
 const datesToSearch = 10;
 
@@ -33,8 +31,8 @@ export function nextDue(timing: Timing, afterMs: number): Due | null {
   const { at, zone: ownZone, from, until, except } = timing;
   const zone = ownZone ?? 'UTC';
   if (isOnce(at)) {
-    const moment = onceAt(at, zone);
-    return moment.dueAtMs > afterMs ? { ...moment, skip: null } : null;
+    const due = onceAt(at, zone);
+    return due.dueAtMs > afterMs ? due : null;
   }
   const days = timing.days ?? weekdays;
   const offsetMs = typeof at === 'string' ? 0 : at.offsetMinutes * minuteMs;
@@ -45,10 +43,9 @@ export function nextDue(timing: Timing, afterMs: number): Due | null {
     if (until !== null && date.toString() > until) return null;
     const weekday = weekdays[date.dayOfWeek - 1];
     if (weekday === undefined || !days.includes(weekday)) continue;
-    const { dueAtMs, why, isMissing } = typeof at === 'string' ? clockAt(date, zone, at) : sunAt(date, zone, at);
-    if (dueAtMs <= afterMs) continue;
-    if (except.includes(date.toString())) return { dueAtMs, why: null, skip: 'excepted' };
-    return { dueAtMs, why, skip: isMissing ? 'no_sun_event' : null };
+    const due = typeof at === 'string' ? clockAt(date, zone, at) : sunAt(date, zone, at);
+    if (due.dueAtMs <= afterMs) continue;
+    return except.includes(date.toString()) ? { ...due, why: null, skip: 'excepted' } : due;
   }
   return null;
 }
@@ -63,8 +60,8 @@ export function isLocal(at: string): boolean {
   return /T[^Z+-]*$/.test(at);
 }
 
-function onceAt(at: string, zone: string): Moment {
-  if (!isLocal(at)) return { dueAtMs: Date.parse(at), why: null };
+function onceAt(at: string, zone: string): Due {
+  if (!isLocal(at)) return { dueAtMs: Date.parse(at), why: null, skip: null };
   const [date = '', time = ''] = at.split('T');
   return clockAt(Temporal.PlainDate.from(date), zone, time);
 }
@@ -85,21 +82,23 @@ function dateAt(timeMs: number, zone: string): Temporal.PlainDate {
 }
 
 /** In a gap the clock's time is moved on by the gap's length; of two equal times the first counts. */
-function clockAt(date: Temporal.PlainDate, zone: string, time: string): Moment {
+function clockAt(date: Temporal.PlainDate, zone: string, time: string): Due {
   const local = date.toPlainDateTime(time);
   const run = local.toZonedDateTime(zone, { disambiguation: 'compatible' });
   const dueAtMs = run.epochMilliseconds;
   if (!run.toPlainDateTime().equals(local)) {
     const runDate = run.toPlainDate().equals(date) ? '' : ` on ${run.toPlainDate().toString()}`;
     const runTime = run.toPlainTime().toString().slice(0, time.length);
-    return { dueAtMs, why: `${time} does not exist on ${date.toString()} in ${zone}; runs at ${runTime}${runDate}` };
+    const why = `${time} does not exist on ${date.toString()} in ${zone}; runs at ${runTime}${runDate}`;
+    return { dueAtMs, why, skip: null };
   }
   const isTwice = local.toZonedDateTime(zone, { disambiguation: 'later' }).epochMilliseconds !== dueAtMs;
-  return { dueAtMs, why: isTwice ? `${time} comes twice on ${date.toString()} in ${zone}; runs at the first` : null };
+  const why = isTwice ? `${time} comes twice on ${date.toString()} in ${zone}; runs at the first` : null;
+  return { dueAtMs, why, skip: null };
 }
 
 /** To the minute: a due time computed anew, by another release of suncalc perhaps, is the same due time. */
-function sunAt(date: Temporal.PlainDate, zone: string, { sun, offsetMinutes, place }: SunTime): Moment {
+function sunAt(date: Temporal.PlainDate, zone: string, { sun, offsetMinutes, place }: SunTime): Due {
   const { latitude, longitude } = place;
   // Of the solar noons, suncalc takes the nearest: that of this date, even if the place and the zone are far apart.
   const noonMs = date.toZonedDateTime({ timeZone: zone, plainTime: '12:00' }).epochMilliseconds;
@@ -111,6 +110,6 @@ function sunAt(date: Temporal.PlainDate, zone: string, { sun, offsetMinutes, pla
     Math.abs(getPosition(event, latitude, longitude).altitude - horizonDegrees) < 0.1;
   const timeMs = (hasEvent ? event : solarNoon).getTime();
   const dueAtMs = Math.round(timeMs / minuteMs + offsetMinutes) * minuteMs;
-  if (hasEvent) return { dueAtMs, why: null };
-  return { dueAtMs, why: `no ${sun} on this day at this place; skipped`, isMissing: true };
+  if (hasEvent) return { dueAtMs, why: null, skip: null };
+  return { dueAtMs, why: `no ${sun} on this day at this place; skipped`, skip: 'no_sun_event' };
 }

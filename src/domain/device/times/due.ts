@@ -10,11 +10,12 @@ import { minuteMs, secondMs } from '../../time.ts';
 import { noteSchedule } from '../ownership/ownership.ts';
 import { refuseUnless } from '../ownership/sharing.ts';
 import { leaseDueAtMs, noteAttempt, settleHeld } from './lease.ts';
-import { appendRun, beginRun, leaseId, maxRunning, runSize, viewRun, type Run } from './ledger.ts';
+import { beginRun, leaseId, maxRunning, runSize, viewRun, type Run } from './ledger.ts';
 import {
   advance,
   endDue,
   findSchedule,
+  firstOf,
   noSchedule,
   pauseOf,
   startOf,
@@ -32,13 +33,10 @@ export function runDue(state: DeviceState, decision: Decision): DeviceState {
   const { nowMs } = decision;
   let next = settleHeld(state, nowMs);
   for (let count = 0; count < runSize; count++) {
-    const [schedule] = next.schedules
-      .filter((other) => startOf(other) <= nowMs)
-      .sort((first, second) => startOf(first) - startOf(second));
-    const leaseAtMs = leaseDueAtMs(next);
-    const isLease = leaseAtMs <= Math.min(nowMs, schedule === undefined ? Infinity : startOf(schedule));
-    if (isLease) next = pursueLease(next, decision);
-    else if (schedule !== undefined) next = runSchedule(next, schedule, decision);
+    const schedule = firstOf(next);
+    const startAtMs = schedule === undefined ? Infinity : startOf(schedule);
+    if (leaseDueAtMs(next) <= Math.min(nowMs, startAtMs)) next = pursueLease(next, decision);
+    else if (schedule !== undefined && startAtMs <= nowMs) next = runSchedule(next, schedule, decision);
     else break;
   }
   // An alarm that has not come by now may be lost.
@@ -51,7 +49,7 @@ function runSchedule(state: DeviceState, schedule: Schedule, decision: Decision)
   const { nowMs } = decision;
   if (due === null) return state;
   const end = (outcome: Run['outcome'], reason: Run['reason'], change: Partial<Schedule> = {}) =>
-    appendRun(advance(state, schedule, change), endDue(schedule, due, { outcome, reason }));
+    endDue(advance(state, schedule, change), schedule, outcome, reason);
   if (due.skip !== null) return end('skipped', due.skip);
   if (pauseOf(state, schedule) !== null) return end('skipped', 'paused');
   const expiresAtMs = due.startAtMs + schedule.graceSeconds * 1000;

@@ -56,6 +56,8 @@ export function holdLease(state: DeviceState, command: Command, request: LeaseRe
   if (command.scheduleId === leaseId) return state;
   if (lease.current === null && lease.held.length === 0 && request === undefined) return state;
   const { commandId, number } = command;
+  // Sent again: the lease that it began, or a newer one, goes on.
+  if (lease.current !== null && number <= lease.current.number) return state;
   const next = request === undefined ? null : leaseOf(command, request, nowMs);
   const others = lease.held.filter((other) => other.commandId !== commandId);
   return withLease(state, { held: [...others, { commandId, number, sinceMs: nowMs, next }] });

@@ -45,6 +45,10 @@ export function startOf({ next }: Schedule): number {
   return next?.startAtMs ?? Infinity;
 }
 
+export function firstOf({ schedules }: DeviceState, timeOf = startOf): Schedule | undefined {
+  return schedules.toSorted((first, second) => timeOf(first) - timeOf(second))[0];
+}
+
 export const putSchedule: Handler<'schedule_put'> = (state, { actor, scheduleId, draft, isNew }, { nowMs }) => {
   const former = findSchedule(state, scheduleId);
   if (former === undefined && !isNew) return { state, result: refuse(noSchedule(scheduleId)) };
@@ -68,7 +72,10 @@ export const changeSchedule: Handler<'schedule_changed'> = (state, { actor, sche
   if (former === undefined) return { state, result: refuse(noSchedule(scheduleId)) };
   if (change === 'remove') {
     const schedules = state.schedules.filter((other) => other !== former);
-    return { state: { ...passOver(state, former, nowMs), schedules }, result: accept(viewSchedule(state, former, actor)) };
+    return {
+      state: { ...passOver(state, former, nowMs), schedules },
+      result: accept(viewSchedule(state, former, actor)),
+    };
   }
   const { userId, keyId } = actor;
   const resumed = { pausedBecause: null, author: { userId, keyId } };
@@ -84,16 +91,18 @@ export function advance(state: DeviceState, schedule: Schedule, change: Partial<
   return withSchedule(state, { ...schedule, ...change, next });
 }
 
-export function endDue(schedule: Schedule, { dueAtMs }: NextRun, end: Pick<Run, 'outcome' | 'reason'>): Run {
-  const { scheduleId, name } = schedule;
-  return { scheduleId, name, dueAtMs, commandId: null, ...end };
+/** Its due time ends without a command. */
+export function endDue(state: DeviceState, schedule: Schedule, outcome: Run['outcome'], reason: Run['reason']) {
+  const { scheduleId, name, next } = schedule;
+  return next === null
+    ? state
+    : appendRun(state, { scheduleId, name, dueAtMs: next.dueAtMs, commandId: null, outcome, reason });
 }
 
 /** A due time whose jitter is not over when its schedule is replaced or removed. */
 function passOver(state: DeviceState, former: Schedule | undefined, nowMs: number): DeviceState {
-  const next = former?.next ?? null;
-  if (former === undefined || next === null || next.dueAtMs > nowMs) return state;
-  return appendRun(state, endDue(former, next, { outcome: 'skipped', reason: 'replaced' }));
+  const dueAtMs = former?.next?.dueAtMs ?? Infinity;
+  return former === undefined || dueAtMs > nowMs ? state : endDue(state, former, 'skipped', 'replaced');
 }
 
 function planNext(scheduleId: string, draft: ScheduleDraft, afterMs: number): NextRun | null {
@@ -109,19 +118,13 @@ export function viewDue({ dueAtMs, why, skip }: Due): DueView {
 
 /** The next due times of all schedules, the earliest first. */
 export function listNext(state: DeviceState, count: number) {
-  type Head = { schedule: Schedule; due: Due };
-  let heads = state.schedules.flatMap((schedule): Head[] =>
-    schedule.next === null ? [] : [{ schedule, due: schedule.next }],
-  );
   const list: (DueView & { scheduleId: string })[] = [];
-  while (list.length < count && heads.length > 0) {
-    const first = heads.reduce((earliest, head) => (head.due.dueAtMs < earliest.due.dueAtMs ? head : earliest));
-    const { schedule, due } = first;
-    const skipped = due.skip ?? (pauseOf(state, schedule) === null ? null : 'paused');
-    list.push({ scheduleId: schedule.scheduleId, ...viewDue(due), skipped });
-    const later = nextDue(schedule, due.dueAtMs);
-    const followed = later === null ? [] : [{ schedule, due: later }];
-    heads = heads.flatMap((head) => (head === first ? followed : [head]));
+  for (let ahead = state; list.length < count;) {
+    const first = firstOf(ahead, ({ next }) => next?.dueAtMs ?? Infinity);
+    if (first === undefined || first.next === null) break;
+    const skipped = first.next.skip ?? (pauseOf(state, first) === null ? null : 'paused');
+    list.push({ scheduleId: first.scheduleId, ...viewDue(first.next), skipped });
+    ahead = advance(ahead, first);
   }
   return list;
 }
