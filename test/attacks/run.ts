@@ -17,7 +17,7 @@ const usage = `Usage: npm run test:attacks -- [options]
   --only NAME[,NAME]  these attacks alone: ${attacks.map(({ name }) => name).join(', ')}
   --rounds N          how often each is tried, a quiet period before each and after the last (3)
   --seconds N         how long each round and each quiet period lasts (3)
-  --sockets N         relay sockets and connections of an attack (500)
+  --sockets N         connections of an attack (500)
   --seed N            the same inputs again; printed with every run
 
   LIMITS  limits in place of the defaults (docs/limits.md), to see what they are worth

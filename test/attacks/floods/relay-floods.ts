@@ -1,5 +1,5 @@
-// Attacks on the relay: sockets that say nothing, and too many frames. Giant frames and readers that read nothing are in
-// test/attacks/relay-floods.test.ts, frames that are none in test/fuzz/messages.test.ts.
+// An attack on the relay: too many frames. Giant frames and readers that read nothing are in test/attacks/relay-floods.test.ts,
+// frames that are none in test/fuzz/messages.test.ts, sockets that say nothing in worker/relay/relay-limits.test.ts.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { WebSocket } from 'ws';
 import { Tally, type Attack } from '../rig/attack.ts';
@@ -22,53 +22,7 @@ const closedOf = (socket: WebSocket): Promise<number> =>
     else socket.once('close', (code) => resolve(code));
   });
 
-/** The service closes them after 10 to 30 s. */
-const closedWithinS = 45;
-
-async function muteSockets(url: string, sockets: number, addressFor: (number: number) => string): Promise<Tally> {
-  const tally = new Tally();
-  const opened: WebSocket[] = [];
-  const tenAtOnce = 10;
-  for (let at = 0; at < sockets; at += tenAtOnce) {
-    const some = await Promise.all(
-      Array.from({ length: Math.min(tenAtOnce, sockets - at) }, (_, index) => open(url, addressFor(at + index))),
-    );
-    for (const { socket, refused } of some) {
-      tally.note(refused ?? 'opened');
-      if (refused === undefined) opened.push(socket);
-    }
-  }
-  // Nobody may stay for ever without saying who he is.
-  const closed = await Promise.race([Promise.all(opened.map(closedOf)), sleep(closedWithinS * 1_000)]);
-  if (closed === undefined) {
-    const open = opened.filter(({ readyState }) => readyState === WebSocket.OPEN).length;
-    tally.problem(
-      `${open} of ${opened.length} sockets are open ${closedWithinS} s after they were opened and said nothing`,
-    );
-  } else for (const code of closed) tally.note(`closed ${code}`);
-  for (const socket of opened) socket.terminate();
-  return tally;
-}
-
 export const relayFloods: Attack[] = [
-  {
-    name: 'mute-sockets',
-    title: 'relay sockets of one address that never authenticate',
-    holds: 'refused beyond a cap, closed after a deadline',
-    isOnce: true,
-    run: async ({ url }, { sockets }) => {
-      const tally = await muteSockets(url, sockets, () => '192.0.2.77');
-      if (sockets >= 500 && tally.of('opened') >= sockets) tally.problem(`one address holds all ${sockets} sockets`);
-      return tally.result();
-    },
-  },
-  {
-    name: 'mute-sockets-spread',
-    title: 'the same from as many addresses',
-    holds: 'refused beyond a cap a shard, closed after a deadline',
-    isOnce: true,
-    run: async ({ url }, { sockets }) => (await muteSockets(url, sockets, addressOf)).result(),
-  },
   {
     name: 'frame-flood',
     title: 'signed-in sockets that send pings and ask for snapshots as fast as the connection takes them',
