@@ -129,21 +129,6 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the console', () => 
     for (const page of [one, other]) await page.context().close();
   });
 
-  it('shows a pulled plug with its reason, and keeps what can no longer be pressed from being pressed', async () => {
-    const lamp = stage.makeDevice('LAMP-1');
-    await lamp.start();
-    const page = await stage.visit();
-    await openDevice(page, /MP-1/);
-    await page.getByText('Online').first().waitFor();
-    await lamp.stop();
-    await page.locator('.device-head').getByText('Offline').waitFor();
-    await page.getByText('The device is away: a command would not reach it.').waitFor();
-    expect(await page.getByRole('button', { name: 'Up', exact: true }).isDisabled()).toBe(true);
-    await openTab(page, 'History');
-    await page.locator('.timeline .offline').getByText('disconnected: the device closed the connection').waitFor();
-    await page.context().close();
-  });
-
   it('renames, disables, enables and deletes a device', async () => {
     const lamp = stage.makeDevice('LAMP-2');
     await lamp.start();

@@ -117,6 +117,7 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the virtual switch',
   it('has its plug pulled, which is shown with the reason, and comes back', async () => {
     await press('Pull the plug');
     await headSays('Offline');
+    await page.getByText('The device is away: a command would not reach it.').waitFor();
     expect(await control('Up').isDisabled()).toBe(true);
     await openTab(page, 'History');
     await page.locator('.timeline .offline').getByText('connection lost').first().waitFor();
