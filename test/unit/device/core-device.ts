@@ -19,11 +19,17 @@ import type { GuestEntry, JournalEntry, Transition } from '../../../src/domain/d
 import type { InboundMessage } from '../../../src/domain/device/messages/inbox.ts';
 import { mentionedCommands } from '../../../src/domain/device/messages/messages.ts';
 import type { ProjectionOutcome } from '../../../src/domain/device/presence/projection.ts';
+import type { Timing } from '../../../src/domain/device/times/calendar.ts';
 import { runningCommands, type Run } from '../../../src/domain/device/times/ledger.ts';
 import { viewEvents, viewStatus } from '../../../src/domain/device/core/views.ts';
 import { unwrap } from '../../../src/domain/refusal.ts';
+import { toIso } from '../../../src/domain/time.ts';
 import { readLimits } from '../../../src/limits.ts';
-import type { TopicAction } from '../../../src/protocol/mqtt.ts';
+import { topicActions, type TopicAction } from '../../../src/protocol/mqtt.ts';
+
+/** When a schedule is due, without what limits its dates; `once` at an instant. */
+export const always = { days: null, from: null, until: null, except: [] };
+export const once = (atMs: number): Timing => ({ ...always, at: toIso(atMs), zone: null });
 
 type EventOf<Kind extends EventKind> = Extract<DeviceEvent, { kind: Kind }>;
 type Published = { topic: string; payload: string };
@@ -165,6 +171,36 @@ export class CoreDevice {
   fireAlarm(): void {
     const { setAtMs } = this.state.alarm;
     if (setAtMs !== null) this.run({ kind: 'alarm_fired', scheduledAtMs: setAtMs });
+  }
+
+  /** Moves the clock and fires each alarm at its time. */
+  waitUntil(untilMs: number): void {
+    for (let fired = 0; (this.state.alarm.setAtMs ?? Infinity) <= untilMs; fired++) {
+      if (fired > 10_000) throw new Error('alarms without an end');
+      this.nowMs = Math.max(this.nowMs, this.state.alarm.setAtMs ?? 0);
+      this.fireAlarm();
+    }
+    this.nowMs = untilMs;
+  }
+
+  wait(ms: number): void {
+    this.waitUntil(this.nowMs + ms);
+  }
+
+  /** Commands that reached the broker, oldest first. */
+  get sent() {
+    const sets = this.published.filter(({ topic }) => topic.endsWith(topicActions.propertySet));
+    return sets.map(({ payload }) => JSON.parse(payload) as { id: string; params: Record<string, unknown> });
+  }
+
+  /** The device replies to the last command. */
+  reply(code = 200): void {
+    const { id } = this.sent.at(-1) ?? { id: '' };
+    this.receive(topicActions.propertyPost, { method: 'thing.service.property.set_reply', id, code });
+  }
+
+  report(position: string): void {
+    this.receive(topicActions.propertyPost, { params: { position } });
   }
 
   endProjection(version: number, outcome: ProjectionOutcome): void {

@@ -10,17 +10,6 @@ const intervalMs = 60_000 / projectionsPerMinute;
 const writesOf = (device: CoreDevice) => device.effects.filter((effect) => effect.kind === 'write_projection');
 const lastOf = (device: CoreDevice) => writesOf(device).at(-1)!.projection;
 
-/** Rings each alarm when it is due. */
-function passTime(device: CoreDevice, untilMs: number): void {
-  for (;;) {
-    const atMs = device.state.alarm.setAtMs ?? Infinity;
-    if (atMs > untilMs) break;
-    device.nowMs = Math.max(device.nowMs, atMs);
-    device.fireAlarm();
-  }
-  device.nowMs = untilMs;
-}
-
 describe('the projection', () => {
   it('of a quiet device is written at once', () => {
     const device = new CoreDevice(startMs);
@@ -33,13 +22,13 @@ describe('the projection', () => {
     const device = new CoreDevice(startMs);
     const seconds = 10;
     for (let ms = 0; ms < seconds * 1000; ms += 4) {
-      passTime(device, startMs + ms + 2);
+      device.waitUntil(startMs + ms + 2);
       device.connect();
-      passTime(device, startMs + ms + 4);
+      device.waitUntil(startMs + ms + 4);
       device.disconnect();
     }
     expect(writesOf(device).length).toBeLessThanOrEqual((seconds * 1000) / intervalMs + 1);
-    passTime(device, device.nowMs + intervalMs);
+    device.wait(intervalMs);
     expect(lastOf(device)).toMatchObject({ connectionStatus: 2 });
     expect(device.state.presence.isProjectionBehind).toBe(false);
   });
@@ -60,9 +49,9 @@ describe('the projection', () => {
     const device = new CoreDevice(startMs);
     device.projectionOutcome = undefined;
     device.connect();
-    passTime(device, startMs + 10_000);
+    device.waitUntil(startMs + 10_000);
     device.disconnect();
-    passTime(device, startMs + 20_000);
+    device.waitUntil(startMs + 20_000);
     expect(writesOf(device)).toHaveLength(1);
     device.endProjection(lastOf(device).version, 'written');
     expect(writesOf(device)).toHaveLength(2);
@@ -77,11 +66,11 @@ describe('the projection', () => {
       const waits: number[] = [];
       for (let failures = 0; failures < 12; failures++) {
         const [count, beforeMs] = [writesOf(device).length, device.nowMs];
-        while (writesOf(device).length === count) passTime(device, device.state.alarm.setAtMs!);
+        while (writesOf(device).length === count) device.waitUntil(device.state.alarm.setAtMs!);
         waits.push(device.nowMs - beforeMs);
       }
       device.projectionOutcome = 'written';
-      passTime(device, device.nowMs + 600_000);
+      device.wait(600_000);
       expect(device.state.presence.isProjectionBehind).toBe(false);
       return waits;
     };
@@ -99,9 +88,9 @@ describe('the projection', () => {
     device.projectionOutcome = { retryAfterMs: 70_000 };
     device.connect();
     device.projectionOutcome = 'written';
-    passTime(device, startMs + 69_999);
+    device.waitUntil(startMs + 69_999);
     expect(writesOf(device)).toHaveLength(1);
-    passTime(device, startMs + 70_000);
+    device.waitUntil(startMs + 70_000);
     expect(writesOf(device)).toHaveLength(2);
   });
 
@@ -111,7 +100,7 @@ describe('the projection', () => {
     device.connect();
     device.sleep();
     device.projectionOutcome = 'written';
-    passTime(device, startMs + 60_000);
+    device.waitUntil(startMs + 60_000);
     expect(writesOf(device)).toHaveLength(2);
   });
 
@@ -131,7 +120,7 @@ describe('the projection', () => {
     expect(urgent).toMatchObject({ isUrgent: true, projection: { name: 'Another' } });
     device.endProjection(urgent!.projection.version, 'written');
     device.endProjection(older!.projection.version, 'written');
-    passTime(device, startMs + 120_000);
+    device.waitUntil(startMs + 120_000);
     expect(writesOf(device)).toHaveLength(2);
   });
 });

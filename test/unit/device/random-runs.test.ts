@@ -5,12 +5,9 @@ import { expect, it } from 'vitest';
 import { fuzzSeed } from '../../../rig/inputs/fuzzing.ts';
 import { inPerson } from '../../../src/domain/access.ts';
 import { nextDue, type Timing } from '../../../src/domain/device/times/calendar.ts';
-import { topicActions } from '../../../src/protocol/mqtt.ts';
-import { CoreDevice } from './core-device.ts';
+import { hourMs, minuteMs, secondMs } from '../../../src/domain/time.ts';
+import { always, CoreDevice, once } from './core-device.ts';
 
-const second = 1_000;
-const minute = 60 * second;
-const hour = 60 * minute;
 const up = { action: 'toggle', position: 'up' } as const;
 const down = { action: 'toggle', position: 'down' } as const;
 const pulse = { action: 'pulse' } as const;
@@ -21,12 +18,8 @@ const operator = { userId: 2, email: 'b@example.test', address: null };
 const starts = ['2027-03-27T22:00Z', '2027-10-30T22:00Z', '2027-05-14T22:00Z'].map((text) => Date.parse(text));
 const place = { latitude: 69.6, longitude: 19 };
 const recurring = (at: Timing['at']): Timing => {
-  const dates = { from: null, until: null, except: ['2027-03-29', '2027-10-31', '2027-05-16'] };
-  return { at, days: null, zone: 'Europe/Berlin', ...dates };
-};
-const once = (atMs: number): Timing => {
-  const dates = { days: null, from: null, until: null, except: [] };
-  return { ...dates, at: new Date(atMs).toISOString(), zone: null };
+  const except = ['2027-03-29', '2027-10-31', '2027-05-16'];
+  return { ...always, at, zone: 'Europe/Berlin', except };
 };
 const graces = fc.constantFrom(10, 60, 600);
 const plans = fc.record({
@@ -55,9 +48,9 @@ const steps = fc.record({
   /** The wait begins at the next due time. */
   isAfterDue: fc.boolean(),
   waitMs: fc.oneof(
-    fc.integer({ min: -second, max: 5 * second }),
-    fc.tuple(graces, fc.integer({ min: -3 * second, max: second })).map(([grace, more]) => grace * second + more),
-    fc.integer({ min: 0, max: 9 * hour }),
+    fc.integer({ min: -secondMs, max: 5 * secondMs }),
+    fc.tuple(graces, fc.integer({ min: -3 * secondMs, max: secondMs })).map(([grace, more]) => grace * secondMs + more),
+    fc.integer({ min: 0, max: 9 * hourMs }),
   ),
   index: fc.nat({ max: 3 }),
   plan: plans,
@@ -88,7 +81,7 @@ class History {
 
   put(scheduleId: string, { when, ...plan }: Plan): void {
     const fromMs = this.device.nowMs;
-    const timing = typeof when === 'number' ? once(fromMs + when * hour) : when;
+    const timing = typeof when === 'number' ? once(fromMs + when * hourMs) : when;
     const settings = { ...plan, graceSeconds: plan.command === pulse ? 10 : plan.graceSeconds };
     const draft = { ...settings, ...timing, name: 'S', enabled: true };
     const former = this.#current(scheduleId);
@@ -107,7 +100,7 @@ class History {
     const untilMs = Math.max(device.nowMs, fromMs + waitMs);
     const before = this.#pressing();
     if (does === 'late alarm' || does === 'lost alarm') device.nowMs = untilMs;
-    else this.wait(untilMs);
+    else device.waitUntil(untilMs);
     this.#check(before);
     this.latestMs = Math.max(this.latestMs, device.nowMs);
     // Users act when the clock is right again.
@@ -116,19 +109,8 @@ class History {
     this.#do(does, `s${index}`, index, plan);
     device.isDying = false;
     this.#check(new Set([...before, ...this.#pressing()]));
-    if (does === 'clock back') device.nowMs -= waitMs % (5 * minute);
+    if (does === 'clock back') device.nowMs -= waitMs % (5 * minuteMs);
     if (restarts) device.sleep();
-  }
-
-  /** Fires each alarm at its time. */
-  wait(untilMs: number): void {
-    const { device } = this;
-    for (let fired = 0; (device.state.alarm.setAtMs ?? Infinity) <= untilMs; fired++) {
-      if (fired > 500) throw new Error('alarms without an end');
-      device.nowMs = Math.max(device.nowMs, device.state.alarm.setAtMs ?? 0);
-      device.fireAlarm();
-    }
-    device.nowMs = untilMs;
   }
 
   /** The minute's job finds its due time in D1. */
@@ -149,13 +131,8 @@ class History {
     if (does === 'broker') device.hasBroker = !device.hasBroker;
     if (does === 'account') device.isAuthorValid = [true, false, undefined][index % 3];
     if (does === 'put') this.put(scheduleId, plan);
-    if (does === 'reply') {
-      const reply = { id: pressed(device).at(-1)?.id, code: index === 3 ? 500 : 200 };
-      device.receive(topicActions.propertyPost, { method: 'thing.service.property.set_reply', ...reply });
-    }
-    if (does === 'report') {
-      device.receive(topicActions.propertyPost, { params: { position: index < 2 ? 'up' : 'down' } });
-    }
+    if (does === 'reply') device.reply(index === 3 ? 500 : 200);
+    if (does === 'report') device.report(index < 2 ? 'up' : 'down');
     if (does === 'demote' || does === 'promote') {
       this.#mayOperate = does === 'promote';
       const role = this.#mayOperate ? 'operator' : 'viewer';
@@ -198,11 +175,6 @@ class History {
   }
 }
 
-const pressed = ({ published }: CoreDevice) =>
-  published
-    .filter(({ topic }) => topic.endsWith(topicActions.propertySet))
-    .map(({ payload }) => JSON.parse(payload) as { id: string; params: Record<string, unknown> });
-
 const histories = fc.record({
   startMs: fc.constantFrom(...starts),
   first: fc.array(plans, { minLength: 1, maxLength: 4 }),
@@ -220,7 +192,7 @@ it('each due time has one outcome, whatever happens, and nothing is pressed beyo
       device.nowMs = history.latestMs;
       history.wake();
       const settledMs = device.nowMs;
-      history.wait(settledMs + 20 * minute);
+      device.wait(20 * minuteMs);
 
       const expected = new Map<string, Version & { dueAtMs: number; skip: string | null; isSettled: boolean }>();
       for (const [scheduleId, version] of [...versions].flatMap(([id, list]) =>
@@ -229,7 +201,7 @@ it('each due time has one outcome, whatever happens, and nothing is pressed beyo
         const { timing, fromMs, untilMs, jitterSeconds } = version;
         for (let due = nextDue(timing, fromMs); due !== null; due = nextDue(timing, due.dueAtMs)) {
           if (due.dueAtMs > Math.min(untilMs, device.nowMs)) break;
-          const isSettled = untilMs < Infinity || due.dueAtMs + jitterSeconds * second <= settledMs;
+          const isSettled = untilMs < Infinity || due.dueAtMs + jitterSeconds * secondMs <= settledMs;
           expected.set(`${scheduleId}:${due.dueAtMs}`, { ...version, ...due, isSettled });
         }
       }
@@ -248,10 +220,10 @@ it('each due time has one outcome, whatever happens, and nothing is pressed beyo
         const { dueAtMs, skip, jitterSeconds, graceSeconds } = expected.get(ids[index]!)!;
         if (skip !== null && reason !== 'replaced')
           expect([outcome, reason, commandId]).toEqual(['skipped', skip, null]);
-        if (outcome === null) expect(dueAtMs).toBeGreaterThan(settledMs - hour);
+        if (outcome === null) expect(dueAtMs).toBeGreaterThan(settledMs - hourMs);
         if (commandId === null) continue;
         const { acceptedAtMs, brokerAcknowledgedAtMs, expiresAtMs } = commands.get(commandId)!;
-        const lastMs = dueAtMs + (jitterSeconds + graceSeconds) * second;
+        const lastMs = dueAtMs + (jitterSeconds + graceSeconds) * secondMs;
         expect(acceptedAtMs).toBeGreaterThanOrEqual(dueAtMs);
         expect(Math.max(acceptedAtMs, brokerAcknowledgedAtMs ?? 0)).toBeLessThan(expiresAtMs);
         expect(expiresAtMs).toBeLessThanOrEqual(lastMs);
@@ -264,9 +236,9 @@ it('each due time has one outcome, whatever happens, and nothing is pressed beyo
         if (effect.kind !== 'publish_command' || command?.scheduleId === undefined) continue;
         expect(effect.messageExpirySeconds).toBeGreaterThan(0);
         // The broker has to have it by then, and keeps it for a session so much longer.
-        expect(effect.expiresAtMs + effect.messageExpirySeconds * second).toBeLessThanOrEqual(command.expiresAtMs);
+        expect(effect.expiresAtMs + effect.messageExpirySeconds * secondMs).toBeLessThanOrEqual(command.expiresAtMs);
       }
-      const momentary = pressed(device).filter(({ params }) => params['action'] === 'pulse');
+      const momentary = device.sent.filter(({ params }) => params['action'] === 'pulse');
       expect(new Set(momentary.map(({ id }) => id)).size).toBe(momentary.length);
     }),
     { seed: fuzzSeed, numRuns: 100 },

@@ -98,9 +98,11 @@ describe('a schedule', () => {
     expect((await ask('POST', device, '/schedules/next', local)).data).toEqual({ list: [due] });
     const { data: made } = await make(device, local);
     expect(made).toMatchObject({ at: due.dueAt, why, zone: null, jitterSeconds: 0 });
-    await make(device, { ...recurring, days: null, at: '02:30', from: '2027-03-28', except: ['2027-03-30'] });
+    const daily = { ...recurring, days: null, at: '02:30', from: '2027-03-28', except: ['2027-03-30'], enabled: false };
+    await make(device, daily);
     const { data } = await ask<{ list: object[] }>('GET', device, '/schedules/next?count=4');
-    expect(data.list).toMatchObject([due, due, { skipped: null, why: null }, { skipped: 'excepted' }]);
+    const paused = { ...due, skipped: 'paused' };
+    expect(data.list).toMatchObject([due, paused, { skipped: 'paused', why: null }, { skipped: 'excepted' }]);
     expect(await ask('GET', device, '/schedules/next?count=51')).toMatchObject({ code: 400 });
   });
 
@@ -115,19 +117,11 @@ describe('a schedule', () => {
     await sleep(device);
     expect(await runsOf(device)).toMatchObject({ list: [{ outcome: 'running', commandId: id }], dropped: 0 });
     await bringUp(device, reply(id, 200), report({ position: 'up' }));
-    const dueAt = made['nextDueAt'] as string;
-    const runId = `${made.scheduleId}:${Date.parse(dueAt)}`;
-    const run = {
-      runId,
-      scheduleId: made.scheduleId,
-      name: 'Once',
-      dueAt,
-      outcome: 'confirmed',
-      reason: null,
-      commandId: id,
-    };
+    const { scheduleId, nextDueAt: dueAt } = made;
+    const runId = `${scheduleId}:${Date.parse(dueAt as string)}`;
+    const run = { runId, scheduleId, name: 'Once', dueAt, outcome: 'confirmed', reason: null, commandId: id };
     expect(await runsOf(device)).toMatchObject({ total: 1, list: [run] });
-    expect(await read(device, id)).toMatchObject({ state: 'confirmed', scheduleId: made.scheduleId });
+    expect(await read(device, id)).toMatchObject({ state: 'confirmed', scheduleId });
     expect(unheard(device)).toEqual([]);
   });
 
@@ -240,12 +234,17 @@ describe('a lease', () => {
   it('reaches firmware as `holdSeconds` if its product says so', async () => {
     const device = await activateOnline();
     const { productKey } = device;
+    const hold = () => control(device, { ...up, lease: lease() });
+    await hold();
+    expect((await nextCommand(device)).params).toEqual(up);
     const changed = await call('PUT', `/products/${productKey}`, { token: owner.token, body: { supportsHold: true } });
     expect(changed).toMatchObject({ data: { supportsHold: true } });
     // The device learns it in the background.
     await vi.waitFor(async () => {
-      await control(device, { ...up, lease: lease() });
+      await hold();
       expect(await nextCommand(device)).toMatchObject({ params: { ...up, holdSeconds: 600 } });
     });
+    await control(device, up);
+    expect((await nextCommand(device)).params).toEqual(up);
   });
 });
