@@ -4,11 +4,11 @@ import { connect as connectTls, type ConnectionOptions } from 'node:tls';
 import { generate } from 'mqtt-packet';
 import { Changes } from '../changes.ts';
 
-type Login = { clientId: string; username: string; password: string };
+type Login = { clientId: string; username: string; password: string; keepalive?: number };
 
 /** CONNECT of a device. */
-export function connectBytesOf({ password, ...names }: Login): Buffer {
-  const session = { protocolId: 'MQTT', protocolVersion: 4, clean: true, keepalive: 60 } as const;
+export function connectBytesOf({ password, keepalive = 60, ...names }: Login): Buffer {
+  const session = { protocolId: 'MQTT', protocolVersion: 4, clean: true, keepalive } as const;
   return generate({ cmd: 'connect', ...session, ...names, password: Buffer.from(password) });
 }
 
@@ -20,6 +20,7 @@ export class TcpClient {
   readonly socket: Socket;
   readonly changes = new Changes();
   receivedBytes = 0;
+  #takenBytes = 0;
   readonly #chunks: Buffer[] = [];
   isClosed = false;
   error: string | undefined;
@@ -52,6 +53,14 @@ export class TcpClient {
 
   get received(): Buffer {
     return Buffer.concat(this.#chunks);
+  }
+
+  /** The next bytes, once they are there. */
+  async take(count: number): Promise<Buffer> {
+    const start = this.#takenBytes;
+    const end = (this.#takenBytes += count);
+    await this.until(`${count} bytes behind ${start}`, () => this.receivedBytes >= end);
+    return this.received.subarray(start, end);
   }
 
   async until(what: string, isSo: () => boolean): Promise<void> {

@@ -1,5 +1,5 @@
 // Requests for every route of the reference: nearly right, wrong and hostile in path, query, headers and body. Also the
-// check of an answer. For the fuzzer inside workerd and the attacks from outside. Sends nothing.
+// check of an answer. Sends nothing.
 import fc from 'fast-check';
 import { bodyTextFor, hostileText, validFor } from './hostile-json.ts';
 import { createSchemaCheck, resolve, type JsonSchema } from './json-schema.ts';

@@ -1,10 +1,10 @@
 // The exchange of examples/esp32 with the service, byte for byte, over plain sockets. It activates in separate segments and
 // speaks MQTT 3.1.1 as stock PubSubClient does, with its buffer of 256 bytes.
-import { connect, type Socket } from 'node:net';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { addProduct } from '../../rig/clients/accounts.ts';
 import { dataOf } from '../../rig/clients/api.ts';
-import { Changes, eventually } from '../../rig/changes.ts';
+import { TcpClient } from '../../rig/clients/tcp-client.ts';
+import { eventually } from '../../rig/changes.ts';
 import { WholeService } from '../../rig/services/whole-service.ts';
 
 const bufferBytes = 256;
@@ -19,53 +19,13 @@ beforeAll(async () => {
 });
 afterAll(() => service.stop());
 
-class Wire {
-  readonly #socket: Socket;
-  readonly #changes = new Changes();
-  #bytes = Buffer.alloc(0);
-  #isClosed = false;
-
-  constructor(host: string, port: number) {
-    this.#socket = connect({ host, port, noDelay: true });
-    this.#socket.on('data', (chunk: Buffer) => {
-      this.#bytes = Buffer.concat([this.#bytes, chunk]);
-      this.#changes.note();
-    });
-    this.#socket.on('error', () => undefined);
-    this.#socket.on('close', () => {
-      this.#isClosed = true;
-      this.#changes.note();
-    });
-  }
-
-  write(bytes: Buffer | string): void {
-    this.#socket.write(bytes);
-  }
-
-  async read(count: number): Promise<Buffer> {
-    await this.#changes.until(`${count} bytes, there are ${this.#bytes.length}`, () => this.#bytes.length >= count);
-    const taken = this.#bytes.subarray(0, count);
-    this.#bytes = this.#bytes.subarray(count);
-    return taken;
-  }
-
-  /** One packet whose length fits two bytes, as everything does that fits the buffer. */
-  async packet(): Promise<Buffer> {
-    const start = await this.read(2);
-    const low = start[1] ?? 0;
-    const more = low < 0x80 ? Buffer.alloc(0) : await this.read(1);
-    const length = (low & 0x7f) + (more[0] ?? 0) * 128;
-    return Buffer.concat([start, more, await this.read(length)]);
-  }
-
-  async untilClosed(): Promise<string> {
-    await this.#changes.until('the end', () => this.#isClosed);
-    return this.#bytes.toString();
-  }
-
-  end(): void {
-    this.#socket.destroy();
-  }
+/** A packet whose length fits two bytes, as everything does that fits the buffer. */
+async function takePacket(wire: TcpClient): Promise<Buffer> {
+  const start = await wire.take(2);
+  const low = start[1] ?? 0;
+  const more = low < 0x80 ? Buffer.alloc(0) : await wire.take(1);
+  const length = (low & 0x7f) + (more[0] ?? 0) * 128;
+  return Buffer.concat([start, more, await wire.take(length)]);
 }
 
 const text = (value: string) =>
@@ -80,15 +40,16 @@ function packet(type: number, ...parts: Buffer[]): Buffer {
 
 /** As HTTPClient of the Arduino core sends it: HTTP/1.1 without keep-alive, header and body in segments of their own. */
 async function activate(productKey: string, deviceSN: string): Promise<Activation> {
-  const wire = new Wire('127.0.0.1', service.rig.port);
+  const wire = await TcpClient.open(service.rig.port);
   const body = `{"productKey":"${productKey}","deviceSN":"${deviceSN}","firmwareVersion":"1.0.0","chipModel":"ESP32"}`;
-  wire.write(
+  wire.socket.write(
     `POST /api/v1/devices/activate HTTP/1.1\r\nHost: 127.0.0.1:${service.rig.port}\r\nUser-Agent: ESP32HTTPClient\r\n` +
       'Connection: close\r\nAccept-Encoding: identity;q=1,chunked;q=0.1,*;q=0\r\nContent-Type: application/json\r\n' +
       `Content-Length: ${body.length}\r\n\r\n`,
   );
-  wire.write(body);
-  const answer = await wire.untilClosed();
+  wire.socket.write(body);
+  await wire.untilClosed();
+  const answer = wire.received.toString();
   expect(answer).toMatch(/^HTTP\/1\.1 200 OK\r\n/);
   expect(answer.toLowerCase()).not.toContain('content-encoding');
   const json = /\{.*\}/s.exec(answer)?.[0] ?? '';
@@ -109,16 +70,17 @@ it.each([
   const base = `/sys/${mqtt.clientId.replace('&', '/')}`;
   const deviceId = mqtt.clientId.split('&')[1] ?? '';
   const param = { deviceId };
-  const wire = new Wire(mqtt.server, mqtt.port);
+  const wire = await TcpClient.open(mqtt.port);
+  expect(mqtt.server).toBe('127.0.0.1');
 
-  wire.write(connectPacket(mqtt));
-  expect(await wire.packet()).toEqual(Buffer.from([0x20, 2, 0, 0]));
+  wire.socket.write(connectPacket(mqtt));
+  expect(await takePacket(wire)).toEqual(Buffer.from([0x20, 2, 0, 0]));
 
-  wire.write(packet(0x82, Buffer.from([0, 2]), text(`${base}/thing/service/property/set`), Buffer.from([1])));
-  expect(await wire.packet()).toEqual(Buffer.from([0x90, 3, 0, 2, 1]));
+  wire.socket.write(packet(0x82, Buffer.from([0, 2]), text(`${base}/thing/service/property/set`), Buffer.from([1])));
+  expect(await takePacket(wire)).toEqual(Buffer.from([0x90, 3, 0, 2, 1]));
 
   const report = '{"method":"thing.event.property.post","id":"1","params":{"position":"middle","wifi_rssi":-61}}';
-  wire.write(packet(0x30, text(`${base}/thing/event/property/post`), Buffer.from(report)));
+  wire.socket.write(packet(0x30, text(`${base}/thing/event/property/post`), Buffer.from(report)));
   await service.rig.untilStatus(deviceId, ({ online, position }) => online && position === 'middle');
 
   const json = { action: 'toggle', position: 'up' };
@@ -129,7 +91,7 @@ it.each([
     json,
   });
   const sent = dataOf(call);
-  const command = await wire.packet();
+  const command = await takePacket(wire);
   expect(command.length).toBeLessThanOrEqual(bufferBytes);
   const topic = `${base}/thing/service/property/set`;
   const bodyAt = command.indexOf('{');
@@ -138,27 +100,27 @@ it.each([
   expect(command[0]).toBe(0x32);
   expect(command.subarray(3, bodyAt - 2)).toEqual(text(topic));
   const packetId = command.subarray(bodyAt - 2, bodyAt);
-  wire.write(Buffer.concat([Buffer.from([0x40, 2]), packetId]));
+  wire.socket.write(Buffer.concat([Buffer.from([0x40, 2]), packetId]));
   const reply = `{"method":"thing.service.property.set_reply","id":"${body.id}","code":200}`;
-  wire.write(packet(0x30, text(`${base}/thing/service/property/set_reply`), Buffer.from(reply)));
+  wire.socket.write(packet(0x30, text(`${base}/thing/service/property/set_reply`), Buffer.from(reply)));
   expect(await sent).toMatchObject({ state: 'acknowledged' });
 
-  wire.write(Buffer.from([0xc0, 0]));
-  expect(await wire.packet()).toEqual(Buffer.from([0xd0, 0]));
-  wire.write(Buffer.from([0xe0, 0]));
+  wire.socket.write(Buffer.from([0xc0, 0]));
+  expect(await takePacket(wire)).toEqual(Buffer.from([0xd0, 0]));
+  wire.socket.write(Buffer.from([0xe0, 0]));
   await service.rig.untilStatus(deviceId, ({ online }) => !online);
-  wire.end();
+  wire.socket.destroy();
 });
 
 it('a wrong password: CONNACK 4 or 5, and the owner sees why', async () => {
   const { mqtt } = await activate(await addProduct(service.rig.owner), 'SN-1');
   const param = { deviceId: mqtt.clientId.split('&')[1] ?? '' };
-  const wire = new Wire(mqtt.server, mqtt.port);
-  wire.write(connectPacket({ ...mqtt, clientId: 'my-own-name' }));
-  const [type, length, , code] = await wire.packet();
+  const wire = await TcpClient.open(mqtt.port);
+  wire.socket.write(connectPacket({ ...mqtt, clientId: 'my-own-name' }));
+  const [type, length, , code] = await takePacket(wire);
   expect([type, length]).toEqual([0x20, 2]);
   expect([2, 4, 5]).toContain(code);
-  wire.end();
+  wire.socket.destroy();
   await eventually('the refused login', async () => {
     const { list } = await dataOf(service.rig.owner.api.devices[':deviceId'].events.$get({ param, query: {} }));
     return list.some(({ status, reason }) => status === 'login_refused' && reason === 'wrong_client_id');

@@ -1,8 +1,8 @@
 // The local broker as its own process, real MQTT clients, and a small HTTP server in place of the Worker's hooks. The tests
 // show which questions the broker asks, obeys and reports.
-import { connect as connectTcp } from 'node:net';
 import { connect, type IClientOptions, type MqttClient } from 'mqtt';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { connectBytesOf, TcpClient } from '../../rig/clients/tcp-client.ts';
 import { HookServer, hookServerSecret, topicRoot } from '../../rig/services/hook-server.ts';
 import { LocalBroker } from '../../rig/services/processes.ts';
 
@@ -49,14 +49,6 @@ function heard(client: MqttClient, event: 'connect' | 'error'): Promise<unknown>
 async function refusalOf(name: string, options: IClientOptions): Promise<number> {
   const error = (await heard(open(name, options), 'error')) as { code: number };
   return error.code;
-}
-
-/** CONNECT of MQTT 3.1.1 with a clean session (MQTT-3.1). */
-function connectPacket(name: string, keepAliveSeconds: number): Buffer {
-  const text = (value: string) => Buffer.concat([Buffer.from([0, value.length]), Buffer.from(value)]);
-  const head = Buffer.concat([text('MQTT'), Buffer.from([4, 0b1100_0010, 0, keepAliveSeconds])]);
-  const body = Buffer.concat([head, text(name), text(name), text('right')]);
-  return Buffer.concat([Buffer.from([0x10, body.length]), body]);
 }
 
 function collect(client: MqttClient): string[] {
@@ -186,12 +178,12 @@ describe('the ends of sessions', () => {
     (await online(broken.name)).stream.destroy();
     await vi.waitFor(() => expect(hook.eventsOf(broken.name)).toContain('client.disconnected tcp_closed'));
 
-    const silent = newDevice();
+    const { name } = newDevice();
     // Any MQTT library would ping; this connection says nothing more after its CONNECT.
-    const socket = connectTcp(broker.ready.mqttPort, '127.0.0.1');
-    socket.write(connectPacket(silent.name, 1));
+    const { socket } = await TcpClient.open(broker.ready.mqttPort);
+    socket.write(connectBytesOf({ clientId: name, username: name, password: 'right', keepalive: 1 }));
     await vi.waitFor(
-      () => expect(hook.eventsOf(silent.name)).toContain('client.disconnected keepalive_timeout'),
+      () => expect(hook.eventsOf(name)).toContain('client.disconnected keepalive_timeout'),
       5_000,
     );
   });

@@ -1,8 +1,6 @@
 // `npm start` as a newcomer meets it: the story on the terminal, parts that heal, nothing left behind. Runs the real
 // command on free ports with a state folder of its own.
-import { once } from 'node:events';
-import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
+import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { connectAsync } from 'mqtt';
 import { afterEach, expect, test, vi } from 'vitest';
@@ -10,9 +8,7 @@ import { findFreePort } from '../../rig/ports.ts';
 import { chooseLocalPlace, groupMembers, LocalRun } from '../../rig/services/local-run.ts';
 
 const [place, placeWithoutBroker] = [await chooseLocalPlace(), await chooseLocalPlace()];
-const { stateDir } = place;
 const root = join(import.meta.dirname, '../..');
-const mqttPort = place.ports.MQTT_PORT;
 const runs: LocalRun[] = [];
 
 function start(env: Record<string, string> = {}, at = place): LocalRun {
@@ -125,16 +121,4 @@ test('a second run finds everything again, even after the first was killed with 
   expect(groupMembers(groups)).toEqual([]);
   expect(second.demoDeviceId).toBe(first.demoDeviceId);
   expect(await second.kill('SIGINT')).toBe(0);
-});
-
-test('a taken port is said in one line with the way out', async () => {
-  const holder = createServer().listen(Number(mqttPort), '127.0.0.1');
-  await once(holder, 'listening');
-  const run = start();
-  expect(await run.untilExit()).toBe(1);
-  expect(run.output.trim().split('\n')).toEqual([
-    expect.stringMatching(new RegExp(`Port ${mqttPort} is taken.*MQTT_PORT=<port>`)),
-  ]);
-  holder.close();
-  expect(existsSync(join(stateDir, 'start.pid'))).toBe(false);
 });

@@ -1,8 +1,7 @@
-// Clients that begin and do not end: headers that trickle and bodies that never end.
+// Clients whose requests begin and do not end. Headers are read by the platform, bodies by the Worker.
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Tally, type Attack } from '../rig/attack.ts';
-import { endOf, nameOfError } from '../rig/traffic.ts';
 
 function open(url: string): Promise<Socket> {
   const socket = connect({ port: Number(new URL(url).port), host: '127.0.0.1' });
@@ -23,25 +22,6 @@ async function readAnswer(socket: Socket, withinMs: number): Promise<string> {
 }
 
 export const halfOpen: Attack[] = [
-  {
-    name: 'trickled-headers',
-    title: 'connections that send one header byte a second',
-    holds: 'everybody else is served meanwhile (bystander)',
-    run: async ({ url }, { sockets, seconds }) => {
-      const tally = new Tally();
-      const open_ = await Promise.allSettled(Array.from({ length: Math.min(sockets, 1_000) }, () => open(url)));
-      const all = open_.flatMap((attempt) => (attempt.status === 'fulfilled' ? [attempt.value] : []));
-      for (const attempt of open_) tally.note(attempt.status === 'fulfilled' ? 'opened' : nameOfError(attempt.reason));
-      const text = head([`X-Slow: ${'y'.repeat(10_000)}`]);
-      const untilMs = endOf(seconds);
-      for (let at = 0; performance.now() < untilMs; at += 1) {
-        for (const socket of all) if (!socket.destroyed) socket.write(text.charAt(at));
-        await sleep(1_000);
-      }
-      for (const socket of all) socket.destroy();
-      return tally.result();
-    },
-  },
   {
     name: 'held-bodies',
     title: 'requests without a sign-in whose bodies begin and never end',

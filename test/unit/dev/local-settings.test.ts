@@ -45,26 +45,18 @@ test('npm run dev and npm start say which port or setting is wrong, and start no
   const holder = createServer().listen(0, '127.0.0.1');
   await once(holder, 'listening');
   const { port } = holder.address() as AddressInfo;
-  const run = (command: string, settings: Record<string, string>) => {
-    const env = { ...process.env, STATE_DIR: makeTempDir('state'), ...settings };
-    return spawnSync(process.execPath, [join(rootDir, command)], { env, encoding: 'utf8' });
-  };
-  for (const [command, settings, problem] of [
-    [
-      'dev/wrangler-dev.ts',
-      { API_PORT: String(port) },
-      `Port ${port} is taken: choose another one with API_PORT=<port>`,
-    ],
-    [
-      'dev/local/service.ts',
-      { MQTT_WS_PORT: String(port) },
-      `Port ${port} is taken: choose another one with MQTT_WS_PORT=<port>`,
-    ],
-    ['dev/local/service.ts', { RATE_LIMITS: 'none' }, 'RATE_LIMITS is one of "production", "relaxed"'],
+  const stateDir = makeTempDir('state');
+  const isTaken = (name: string) => `Port ${port} is taken: choose another one with ${name}=<port>`;
+  for (const [command, name, value, problem] of [
+    ['dev/wrangler-dev.ts', 'API_PORT', String(port), isTaken('API_PORT')],
+    ['dev/local/service.ts', 'MQTT_WS_PORT', String(port), isTaken('MQTT_WS_PORT')],
+    ['dev/local/service.ts', 'RATE_LIMITS', 'none', 'RATE_LIMITS is one of "production", "relaxed"'],
   ] as const) {
-    const { status, stdout, stderr } = run(command, settings);
-    expect([status, stderr]).toEqual([1, expect.stringContaining(problem) as string]);
+    const env = { ...process.env, STATE_DIR: stateDir, [name]: value };
+    const { status, stdout, stderr } = spawnSync(process.execPath, [join(rootDir, command)], { env, encoding: 'utf8' });
+    expect([status, stderr.trim().split('\n')]).toEqual([1, [expect.stringContaining(problem)]]);
     expect(stdout).not.toMatch(/ready|building/i);
+    expect(readdirSync(stateDir)).not.toContain('start.pid');
   }
   expect(() => checkVars({ MQTT_HOST: 'x', LIMITS: 'nonsense=1' })).toThrow(/LIMITS .*nonsense/);
   holder.close();

@@ -253,7 +253,7 @@ describe('the author of a schedule', () => {
 });
 
 it('a year without the object is settled in bounded steps, without a hole', () => {
-  const device = online();
+  const device = new CoreDevice(start);
   put(device, 's', at('07:00'));
   device.wait(minuteMs);
   // What D1 answers would settle the rest.
@@ -365,7 +365,7 @@ describe('a lease', () => {
     ]);
   });
 
-  it.each([
+  it.each<[boolean, string[]]>([
     [true, []],
     [false, ['down']],
   ])('waits while a newer command is with the broker; that was taken: %s, sends then: %j', (isTaken, then) => {

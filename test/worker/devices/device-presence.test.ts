@@ -1,6 +1,6 @@
 // Presence of the real object: what subscribers, D1 and the history learn, and when, over sleep and wrong clocks.
 import { env } from 'cloudflare:workers';
-import { evictDurableObject, runDurableObjectAlarm } from 'cloudflare:test';
+import { evictDurableObject } from 'cloudflare:test';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { openDatabase } from '../../../src/db/client.ts';
 import { writeProjections } from '../../../src/db/devices/devices.ts';
@@ -9,6 +9,7 @@ import { bringUp, TestBridge } from '../rig/clients/bridge.ts';
 import { call, createUser, makeDevice, type TestUser } from '../rig/clients/client.ts';
 import { reportConnected as connect, reportDisconnected as disconnect, sessionOf } from '../rig/provision.ts';
 import { openSocket } from '../rig/clients/socket.ts';
+import { ring, setClock } from '../rig/commands.ts';
 
 const { propertyPost, status } = topicActions;
 
@@ -37,15 +38,6 @@ const isOnline = async (device: Device) => (await read<{ online: boolean }>(devi
 const eventsOf = async (device: Device) =>
   (await read<Page>(device, '/events?size=100')).list.filter(({ status }) => status !== 'activated');
 const said = async (device: Device) => (await bridge.nextFor(device, status)).body as { status: string; time: number };
-
-/** Moves the clock of the Worker; requests in between cost no real time. */
-function setClock(atMs: number): void {
-  vi.spyOn(Date, 'now').mockReturnValue(atMs);
-}
-
-async function ring({ deviceId }: Device): Promise<boolean> {
-  return runDurableObjectAlarm(sessionOf(deviceId));
-}
 
 describe('a change that the device did not announce', () => {
   it('is published at the broker and pushed to the relay, with the time of the service', async () => {

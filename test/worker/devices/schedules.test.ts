@@ -59,15 +59,10 @@ describe('a schedule', () => {
     expect((await ask('POST', device, `${path}/resume`)).data).toMatchObject({ enabled: true, pausedBecause: null });
     expect((await ask('GET', device, '/schedules')).data).toMatchObject({ total: 1, list: [{ name: 'Evening' }] });
     expect((await ask('DELETE', device, path)).data).toEqual({ scheduleId: made.scheduleId });
-    for (const [method, more] of [
-      ['GET', ''],
-      ['PUT', ''],
-      ['DELETE', ''],
-      ['POST', '/run'],
-    ] as const) {
-      expect(await ask(method, device, `${path}${more}`, method === 'PUT' ? recurring : undefined)).toMatchObject({
-        code: 404,
-      });
+    for (const operation of ['GET ', 'PUT ', 'DELETE ', 'POST /run']) {
+      const [method = '', more = ''] = operation.split(' ');
+      const body = method === 'PUT' ? recurring : undefined;
+      expect(await ask(method, device, path + more, body)).toMatchObject({ code: 404 });
     }
   });
 

@@ -8,7 +8,6 @@ import type { Outcome } from '../../../src/domain/refusal.ts';
 import { topicOf } from '../../../src/domain/topics.ts';
 import { topicActions } from '../../../src/protocol/mqtt.ts';
 import { fuzzSeed } from '../../../rig/inputs/fuzzing.ts';
-import { malformedPackets } from '../../../rig/inputs/malformed-packets.ts';
 import {
   connectPacket,
   disconnectPacket,
@@ -138,13 +137,18 @@ describe('malformed packets', () => {
   it('end their connections with a reason or are waited for, and harm nothing', async () => {
     const device = await provisionDevice();
     const login = connectPacket(device);
-    const malformed = malformedPackets([
+    const whole = fc.constantFrom(
       report(device, 1, 1),
       publishPacket(topicOf(device, status), '{"status":"online"}'),
       subscribePacket(topicOf(device, status)),
       pubackPacket(1),
       pingreq,
-    ]);
+    );
+    const malformed = fc.oneof(
+      fc.uint8Array({ minLength: 1, maxLength: 80 }),
+      fc.tuple(whole, fc.nat(), fc.nat({ max: 255 })).map(([bytes, at, byte]) => bytes.with(at % bytes.length, byte)),
+      fc.tuple(whole, fc.nat()).map(([bytes, cut]) => bytes.subarray(0, cut % bytes.length)),
+    );
     const streams = fc.array(malformed, { minLength: packetsEach, maxLength: packetsEach });
     const codes = new Set<number | undefined>();
     for (const [index, packets] of fc.sample(streams, { numRuns: connections, seed: fuzzSeed }).entries()) {
