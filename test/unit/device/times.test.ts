@@ -189,8 +189,10 @@ describe('a schedule', () => {
   it('ends with the device’s owner', () => {
     const device = online();
     put(device, 's', at('07:00'));
+    device.request({ params: up, ttlSeconds: undefined, lease: { seconds: 60, then: down } });
     device.run({ kind: 'released', actor: inPerson(1), defaultName: 'A switch' });
-    expect(device.state).toMatchObject({ schedules: [], runs: { entries: 0, running: [] } });
+    const lease = { current: null };
+    expect(device.state).toMatchObject({ schedules: [], runs: { entries: 0, running: [] }, lease });
   });
 
   it('that waits writes nothing', () => {
