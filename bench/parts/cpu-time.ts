@@ -1,6 +1,6 @@
-// Processor time of a group of processes. Read from /proc, so on Linux only.
-import { existsSync, globSync, readFileSync } from 'node:fs';
+// Processor time of a group of processes, on Linux only.
 import { setTimeout as sleep } from 'node:timers/promises';
+import { membersOfGroup } from '../../rig/process-group.ts';
 
 /** A tick of /proc is 10 ms on every Linux there is. */
 const microsecondsPerTick = 10_000;
@@ -11,8 +11,7 @@ const restWithinSeconds = 90;
 
 /** User and system time so far. */
 export function readCpuMicroseconds(groupId: number): number {
-  if (!existsSync('/proc/self/stat')) return 0;
-  const ticks = globSync('/proc/[0-9]*/stat').map((path) => readTicks(path, groupId));
+  const ticks = membersOfGroup(groupId).map(({ stat }) => Number(stat[11]) + Number(stat[12]));
   return ticks.reduce((sum, count) => sum + count, 0) * microsecondsPerTick;
 }
 
@@ -24,18 +23,5 @@ export async function untilResting(groupId: number): Promise<void> {
     await sleep(1000);
     const share = (readCpuMicroseconds(groupId) - before) / 1e6;
     quietSeconds = share < restingShare ? quietSeconds + 1 : 0;
-  }
-}
-
-/** 0 for a process of another group. */
-function readTicks(path: string, groupId: number): number {
-  try {
-    // The name in brackets may hold blanks: fields are counted from the last bracket.
-    const fields = readFileSync(path, 'utf8').split(') ').at(-1)?.split(' ') ?? [];
-    return Number(fields[2]) === groupId ? Number(fields[11]) + Number(fields[12]) : 0;
-  } catch (error) {
-    // The process ended while the folder was read.
-    if (['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) return 0;
-    throw error;
   }
 }

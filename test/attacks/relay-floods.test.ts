@@ -1,10 +1,8 @@
 // The relay of the built Worker under clients that mean no good: they do not read, or send without end. What
 // is counted how is in unit/relay/admission, unit/relay/outbox and worker/relay/relay-limits.
-import { readdirSync, readFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { uplinkPath } from '../../src/protocol/bridge.ts';
 import type { Activation } from '../../rig/clients/accounts.ts';
-import { bridgeSecret } from '../../rig/services/processes.ts';
+import { membersOfGroup, readIfThere } from '../../rig/process-group.ts';
 import { RelayClient, type RelayOptions } from '../../rig/clients/relay-client.ts';
 import { WorkerRig } from '../../rig/worker/worker-rig.ts';
 
@@ -38,37 +36,15 @@ async function follow(device: Activation, ...from: Parameters<typeof openFrom>):
 let seq = 0;
 
 /** As a bridge brings it: `count` reports of about 15 KiB, which the device has never sent before. */
-async function report({ topics }: Activation, count: number): Promise<void> {
-  const items = Array.from({ length: count }, () => ({
-    ...{ seq: ++seq, topic: topics.propertyPost, receivedAtMs: Date.now() },
-    payload: JSON.stringify({ params: { n: seq }, filler: 'x'.repeat(15_000) }),
-  }));
-  const response = await fetch(`${rig.url}${uplinkPath}`, {
-    method: 'POST',
-    headers: { Authorization: `Bearer ${bridgeSecret}`, 'Content-Type': 'application/json' },
-    body: JSON.stringify({ spoolId: 'floods', sentAtMs: Date.now(), items }),
-  });
-  if (!response.ok) throw new Error(`${response.status} ${await response.text()}`);
-  await response.body?.cancel();
+function report({ topics }: Activation, count: number): Promise<void> {
+  const filler = 'x'.repeat(15_000);
+  const payloads = Array.from({ length: count }, () => JSON.stringify({ params: { n: ++seq }, filler }));
+  return rig.sendBatch(payloads.map((payload) => ({ topic: topics.propertyPost, payload })));
 }
 
 function workerdMebibytes(): number {
-  for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
-    const stat = readIfThere(`/proc/${pid}/stat`);
-    const [, name, groupId] = /\((.*)\) \S+ \d+ (\d+)/.exec(stat) ?? [];
-    if (name !== 'workerd' || Number(groupId) !== rig.pid) continue;
-    return Number(/VmRSS:\s+(\d+)/.exec(readIfThere(`/proc/${pid}/status`))?.[1]) / 1024;
-  }
-  throw new Error('workerd is not running');
-}
-
-function readIfThere(file: string): string {
-  try {
-    return readFileSync(file, 'utf8');
-  } catch (error) {
-    if (['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) return '';
-    throw error;
-  }
+  const workerd = membersOfGroup(rig.pid).find(({ name }) => name === 'workerd');
+  return Number(/VmRSS:\s+(\d+)/.exec(readIfThere(`/proc/${workerd?.pid}/status`))?.[1]) / 1024;
 }
 
 it.skipIf(process.platform !== 'linux')('keeps no more for a client that does not read than it says', async () => {

@@ -1,6 +1,7 @@
 // How long the threads that serve a bystander were ready to run and got no processor, from /proc, so on Linux only;
 // elsewhere zero. All parts and attackers share one machine, and perhaps others use it: that wait is not the service's.
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
+import { membersOfGroup } from '../../../rig/process-group.ts';
 
 const own = '/proc/thread-self/schedstat';
 
@@ -10,7 +11,7 @@ export class ProcessorWait {
 
   /** @param leader of the process group that workerd is in, @param carriers bridge and broker */
   constructor(leader: number, carriers: readonly number[]) {
-    const workerd = membersOfGroup(leader).filter((pid) => nameOf(pid) === 'workerd');
+    const workerd = membersOfGroup(leader).flatMap(({ name, pid }) => (name === 'workerd' ? pid : []));
     const isThere = (file: string): boolean => existsSync(file);
     this.#always = [own, ...workerd.map(ofMainThread)].filter(isThere);
     this.#carriers = carriers.map(ofMainThread).filter(isThere);
@@ -36,28 +37,7 @@ function ofMainThread(pid: number): string {
   return `/proc/${pid}/task/${pid}/schedstat`;
 }
 
-function nameOf(pid: number): string {
-  return readFileSync(`/proc/${pid}/comm`, 'utf8').trim();
-}
-
 /** The second number in the file is in nanoseconds (proc(5), /proc/pid/schedstat). */
 function waitedMs(file: string): number {
   return Number(readFileSync(file, 'utf8').split(' ')[1]) / 1e6;
-}
-
-/** The process and everything in its group. */
-function membersOfGroup(leader: number): number[] {
-  if (!existsSync('/proc/self/stat')) return [];
-  const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
-  return pids.map(Number).filter((pid) => pid === leader || Number(readStat(pid)?.[2]) === leader);
-}
-
-/** What follows the name; undefined if the process has ended. */
-function readStat(pid: number): string[] | undefined {
-  try {
-    return readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)?.split(' ');
-  } catch (error) {
-    if (['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) return undefined;
-    throw error;
-  }
 }
