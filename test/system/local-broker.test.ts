@@ -182,10 +182,7 @@ describe('the ends of sessions', () => {
     // Any MQTT library would ping; this connection says nothing more after its CONNECT.
     const { socket } = await TcpClient.open(broker.ready.mqttPort);
     socket.write(connectBytesOf({ clientId: name, username: name, password: 'right', keepalive: 1 }));
-    await vi.waitFor(
-      () => expect(hook.eventsOf(name)).toContain('client.disconnected keepalive_timeout'),
-      5_000,
-    );
+    await vi.waitFor(() => expect(hook.eventsOf(name)).toContain('client.disconnected keepalive_timeout'), 5_000);
   });
 
   test('a device that comes back while its old connection looks alive takes over (field note 40)', async () => {

@@ -7,8 +7,6 @@ const kept = new Agent({ keepAlive: true, maxSockets: 512 });
 export type HttpAnswer = {
   status: number;
   text: string;
-  contentType: string | null;
-  requestId: string | null;
   retryAfter: string | null;
 };
 
@@ -56,14 +54,8 @@ function sendOver(
       response.on('data', (chunk: Buffer) => chunks.push(chunk));
       response.on('error', fail);
       response.on('end', () => {
-        const header = (name: string): string | null => String(response.headers[name] ?? '') || null;
-        resolve({
-          status: response.statusCode ?? 0,
-          text: Buffer.concat(chunks).toString(),
-          contentType: header('content-type'),
-          requestId: header('x-request-id'),
-          retryAfter: header('retry-after'),
-        });
+        const { statusCode: status = 0, headers: received } = response;
+        resolve({ status, text: Buffer.concat(chunks).toString(), retryAfter: received['retry-after'] ?? null });
       });
     });
     outgoing.on('timeout', () => outgoing.destroy(new Error('no answer within 30 s')));

@@ -126,7 +126,9 @@ describe('a schedule', () => {
     after?.(device);
     device.wait(12 * minuteMs);
     expect(device.sent).toHaveLength(presses);
-    expect(device.runs.map(({ outcome, reason }) => (reason === null ? outcome : `${outcome} ${reason}`))).toEqual([ends]);
+    expect(device.runs.map(({ outcome, reason }) => (reason === null ? outcome : `${outcome} ${reason}`))).toEqual([
+      ends,
+    ]);
   });
 
   it('presses at its time, each day it is not disabled, as its author', () => {
@@ -354,6 +356,7 @@ describe('a lease', () => {
     end(running);
     running.wait(dayMs);
     expect(positions(running)).toEqual(Array<string>(published).fill('up'));
+    expect(running.runs.filter(({ scheduleId }) => scheduleId === 'lease')).toEqual([]);
     const away = began();
     away.disconnect();
     away.wait(hourMs);
