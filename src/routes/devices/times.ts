@@ -24,6 +24,7 @@ const body = jsonBody(schemas.scheduleBodySchema);
 const paramErrors = ['no_control_params', 'invalid_control_params'] as const;
 const stateErrors = ['device_not_activated', 'device_disabled'] as const;
 const putErrors = [...paramErrors, ...stateErrors, 'too_many_schedules'] as const;
+const runErrors = [...stateErrors, 'not_found', 'too_many_requests'] as const;
 const path = '/{deviceId}/schedules';
 
 type Asking = Context<AppEnv & { Variables: { caller: Caller } }>;
@@ -43,13 +44,8 @@ export const deviceTimesRoutes = createRouter()
     }),
     (c) => answer(c, of(c).put(c.req.valid('json'))),
   )
-  .openapi(
-    route(
-      'get',
-      `${path}/next`,
-      about('List the next due times of all schedules', mayRead, next, schemas.nextRunsSchema),
-    ),
-    (c) => answer(c, of(c).listNext(c.req.valid('query').count)),
+  .openapi(route('get', `${path}/next`, about('List the next due times', mayRead, next, schemas.nextRunsSchema)), (c) =>
+    answer(c, of(c).listNext(c.req.valid('query').count)),
   )
   .openapi(
     route('post', `${path}/next`, {
@@ -58,27 +54,14 @@ export const deviceTimesRoutes = createRouter()
     }),
     (c) => answer(c, of(c).preview(c.req.valid('json'), c.req.valid('query').count)),
   )
-  .openapi(
-    route(
-      'get',
-      `${path}/{scheduleId}`,
-      about('Read a schedule', mayRead, ofSchedule, schemas.scheduleSchema, 'not_found'),
-    ),
-    (c) => answer(c, of(c).read(c.req.valid('param').scheduleId)),
+  .openapi(route('get', `${path}/{scheduleId}`, answering('Read a schedule', mayRead)), (c) =>
+    answer(c, of(c).read(c.req.valid('param').scheduleId)),
   )
   .openapi(
-    route(
-      'put',
-      `${path}/{scheduleId}`,
-      about(
-        'Replace a schedule',
-        mayManage,
-        { ...ofSchedule, body },
-        schemas.scheduleSchema,
-        'not_found',
-        ...putErrors,
-      ),
-    ),
+    route('put', `${path}/{scheduleId}`, {
+      ...answering('Replace a schedule', mayManage, ...putErrors),
+      request: { ...ofSchedule, body },
+    }),
     (c) => answer(c, of(c).put(c.req.valid('json'), c.req.valid('param').scheduleId)),
   )
   .openapi(
@@ -89,31 +72,15 @@ export const deviceTimesRoutes = createRouter()
     (c) => answer(c, of(c).remove(c.req.valid('param').scheduleId)),
   )
   .openapi(
-    route('post', `${path}/{scheduleId}/pause`, {
-      ...about('Pause a schedule', mayManage, ofSchedule, schemas.scheduleSchema, 'not_found'),
-      description: 'Its due times are skipped.',
-    }),
+    route('post', `${path}/{scheduleId}/pause`, answering('Pause a schedule: its due times are skipped', mayManage)),
     (c) => answer(c, of(c).change(c.req.valid('param').scheduleId, 'pause')),
   )
-  .openapi(
-    route(
-      'post',
-      `${path}/{scheduleId}/resume`,
-      about('Resume a schedule', mayManage, ofSchedule, schemas.scheduleSchema, 'not_found'),
-    ),
-    (c) => answer(c, of(c).change(c.req.valid('param').scheduleId, 'resume')),
+  .openapi(route('post', `${path}/{scheduleId}/resume`, answering('Resume a schedule', mayManage)), (c) =>
+    answer(c, of(c).change(c.req.valid('param').scheduleId, 'resume')),
   )
   .openapi(
     route('post', `${path}/{scheduleId}/run`, {
-      ...about(
-        'Run a schedule now',
-        mayManage,
-        ofSchedule,
-        schemas.runSchema,
-        ...stateErrors,
-        'not_found',
-        'too_many_requests',
-      ),
+      ...about('Run a schedule now', mayManage, ofSchedule, schemas.runSchema, ...runErrors),
       description: 'Once, beside its due times, and even if it is paused. Read `runs` for its outcome.',
       middleware: [mayManage.middleware, limitRate('CONTROL_LIMIT')] as const,
     }),
@@ -133,6 +100,10 @@ export const deviceTimesRoutes = createRouter()
     }),
     (c) => answer(c, of(c).endLease()),
   );
+
+function answering(summary: string, access: typeof mayRead, ...errors: ErrorMessage[]) {
+  return about(summary, access, ofSchedule, schemas.scheduleSchema, 'not_found', ...errors);
+}
 
 function about<const Request extends RouteConfig['request'], Data extends z.ZodType>(
   summary: string,
