@@ -26,8 +26,10 @@ const atText =
   'A time of the day, `07:30`, or of the sun: then the schedule recurs. Or an instant, `2026-12-01T18:30:00Z`, or a local ' +
   'date and time with `zone`: then it runs once.';
 const atProblem = 'must be a time HH:MM, a date and time, or a time of the sun';
-const clockSchema = z.iso.time({ precision: -1 });
-const momentSchema = z.iso.datetime({ local: true, offset: true });
+const clockSchema = z.string().regex(/^(?:[01]\d|2[0-3]):[0-5]\d$/);
+const isMoment = (text: string) => z.iso.datetime({ local: true, offset: true }).safeParse(text).success;
+// As text: the format `date-time` of JSON Schema needs an offset.
+const momentSchema = z.string().refine(isMoment);
 
 const fields = {
   name: lineSchema(0, 100).default('').openapi({ example: 'Morning' }),
@@ -95,15 +97,13 @@ export const nextQuerySchema = z.object({
 });
 
 const dueSchema = z.object({
+  scheduleId: shortIdSchema.optional().openapi({ description: 'Not in a preview.' }),
   dueAt: dueAtSchema,
   why: whySchema,
   skipped: z.enum(words.skipReasons).nullable().openapi({ description: 'Why it will not run.', example: null }),
 });
 export type DueView = z.infer<typeof dueSchema>;
-export const dueTimesSchema = z.object({ list: z.array(dueSchema) }).openapi('DueTimes');
-export const nextRunsSchema = z
-  .object({ list: z.array(dueSchema.extend({ scheduleId: shortIdSchema })) })
-  .openapi('NextRuns');
+export const nextRunsSchema = z.object({ list: z.array(dueSchema) }).openapi('NextRuns');
 
 export const runSchema = z
   .object({

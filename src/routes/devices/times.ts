@@ -49,7 +49,7 @@ export const deviceTimesRoutes = createRouter()
   )
   .openapi(
     route('post', `${path}/next`, {
-      ...about('Preview a schedule', mayManage, { ...next, body }, schemas.dueTimesSchema, ...paramErrors),
+      ...about('Preview a schedule', mayManage, { ...next, body }, schemas.nextRunsSchema, ...paramErrors),
       description: 'Lists the due times that it would have, and makes nothing.',
     }),
     (c) => answer(c, of(c).preview(c.req.valid('json'), c.req.valid('query').count)),

@@ -7,7 +7,7 @@ import { parseControl } from '../../domain/control-command.ts';
 import { isIdempotent } from '../../domain/device/commands/command-life.ts';
 import { isLocal, isOnce, isZone, nextDue } from '../../domain/device/times/calendar.ts';
 import { pageOf, type RunPage } from '../../domain/device/core/views.ts';
-import { viewDue, type listNext, type ScheduleDraft } from '../../domain/device/times/schedules.ts';
+import { viewDue, type ScheduleDraft } from '../../domain/device/times/schedules.ts';
 import type { PageRequest } from '../../domain/pagination.ts';
 import { refuse, RefusedError, unwrap, type Outcome } from '../../domain/refusal.ts';
 import type { DueView, RunView, ScheduleBody, ScheduleView } from '../../protocol/http/times.ts';
@@ -51,8 +51,7 @@ export function schedulesOf(context: ServiceContext, caller: Actor, deviceId: st
       return askDeviceAs<RunView>(context, actor, deviceId, { action: manage, repeat: 'once', ask });
     },
     async listNext(count: number) {
-      const ask = (device: RemoteDevice): Promise<Outcome<ReturnType<typeof listNext>>> =>
-        device.listNext(actor, count);
+      const ask = (device: RemoteDevice): Promise<Outcome<DueView[]>> => device.listNext(actor, count);
       return { list: await read(ask, () => []) };
     },
     /** Of a schedule that is not made. */

@@ -118,7 +118,7 @@ export function viewDue({ dueAtMs, why, skip }: Due): DueView {
 
 /** The next due times of all schedules, the earliest first. */
 export function listNext(state: DeviceState, count: number) {
-  const list: (DueView & { scheduleId: string })[] = [];
+  const list: DueView[] = [];
   for (let ahead = state; list.length < count;) {
     const first = firstOf(ahead, ({ next }) => next?.dueAtMs ?? Infinity);
     if (first === undefined || first.next === null) break;
