@@ -237,6 +237,20 @@ describe('the author of a schedule', () => {
     expect(device.sent).toHaveLength(1);
   });
 
+  it('is asked about before a momentary command, which is not sent again to a device that comes back', () => {
+    const device = withAuthor();
+    device.isAuthorValid = true;
+    put(device, 'momentary', once(start + hourMs), momentary, inPerson(2));
+    device.wait(hourMs - 1);
+    device.connect();
+    device.wait(3 * secondMs);
+    device.disconnect();
+    device.connect();
+    device.wait(minuteMs);
+    expect(device.sent).toMatchObject([{ params: momentary.command }]);
+    expect(device.runs).toMatchObject([{ outcome: 'published' }]);
+  });
+
   it.each(['removed', 'lowered', 'disabled'] as const)('who was %s pauses it, and the owner sees why', (what) => {
     const device = withAuthor();
     if (what === 'removed') device.run({ kind: 'member_removed', actor: inPerson(1), ...party });

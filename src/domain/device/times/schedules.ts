@@ -31,8 +31,8 @@ export type Schedule = ScheduleDraft & {
 
 type SchedulesSlice = readonly Schedule[];
 
-export const recurring = { name: 'schedulesPerDevice', max: 32 } as const;
-export const oneShots = { name: 'oneShotsPerDevice', max: 8 } as const;
+const recurring = { name: 'schedulesPerDevice', max: 32 } as const;
+const oneShots = { name: 'oneShotsPerDevice', max: 8 } as const;
 
 export const schedulesSlice: Slice<SchedulesSlice> = {
   initial: [],
