@@ -120,6 +120,29 @@ describe('a schedule', () => {
     expect(unheard(device)).toEqual([]);
   });
 
+  it('is refused beyond 32 and 8 of a device, and so is a run beyond 48 open ones', async () => {
+    const device = await activateOnline();
+    const { data: made } = await make(device, { ...recurring, command: { action: 'pulse' } });
+    for (let count = 1; count < 32; count++) expect(await make(device, recurring)).toMatchObject({ code: 200 });
+    const soon = { command: up, at: inMs(hourMs) };
+    for (let count = 0; count < 8; count++) expect(await make(device, soon)).toMatchObject({ code: 200 });
+    const refused = { code: 400, message: expect.stringMatching(/^too_many_schedules/) as string };
+    expect(await make(device, recurring)).toMatchObject(refused);
+    expect(await make(device, soon)).toMatchObject({
+      ...refused,
+      message: 'too_many_schedules: at most 8 that run once',
+    });
+    const path = `/schedules/${made.scheduleId}`;
+    expect(await ask('PUT', device, path, soon)).toMatchObject(refused);
+    const run = () => ask('POST', device, `${path}/run`);
+    // None of them ends meanwhile, however slow the machine is.
+    setClock(Date.now());
+    for (let count = 0; count < 48; count++) expect(await run()).toMatchObject({ code: 200 });
+    const answer = await run();
+    expect(answer).toMatchObject({ code: 429, message: 'too_many_requests' });
+    expect(answer.headers.get('Retry-After')).toBe('10');
+  });
+
   it('runs by request, beside its due times', async () => {
     const device = await activateOnline();
     const { data: made } = await make(device, { ...recurring, enabled: false });
