@@ -9,6 +9,7 @@ import { lesserRights } from './floods/lesser-rights.ts';
 import { malformedFrames } from './floods/malformed-frames.ts';
 import { mqttFloods } from './floods/mqtt-floods.ts';
 import { relayFloods } from './floods/relay-floods.ts';
+import { scheduleFloods } from './floods/schedule-floods.ts';
 import { signedInFloods } from './floods/signed-in-floods.ts';
 
 export const attacks: readonly Attack[] = [
@@ -18,6 +19,7 @@ export const attacks: readonly Attack[] = [
   ...httpFloods,
   ...bulkFloods,
   ...signedInFloods,
+  ...scheduleFloods,
   ...relayFloods,
   ...malformedFrames,
   ...mqttFloods,

@@ -11,6 +11,7 @@ export function flood(
   attack: Pick<Attack, 'name' | 'title' | 'holds' | 'isOnce' | 'slowsToMs'>,
   shotOf: (target: Target, number: number) => Shot,
   isAllowed: (status: number) => boolean,
+  noteAnswer: (text: string) => void = () => undefined,
 ): Attack {
   return {
     ...attack,
@@ -21,6 +22,7 @@ export function flood(
         try {
           const { status, text } = await send(`${target.url}${path}`, request);
           tally.note(status);
+          noteAnswer(text);
           if (!isAllowed(status)) tally.problem(`${request.method ?? 'GET'} ${path}: ${status} ${text.slice(0, 200)}`);
         } catch (error) {
           tally.note(nameOfError(error));

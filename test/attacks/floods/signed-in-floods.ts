@@ -18,19 +18,6 @@ const writes = ({ own }: Target): { path: string; method: string; body: object }
   }),
   { path: `/devices/${own.devices[6]?.deviceId ?? ''}`, method: 'PATCH', body: { name: name() } },
 ];
-const inMs = (ms: number): string => new Date(Date.now() + ms).toISOString();
-const up = { action: 'toggle', position: 'up' };
-/** Due at once, due often, dear to compute, and taken back as soon as may be. */
-const timed = ({ own }: Target): { path: string; body: object }[] => {
-  const path = `/devices/${own.devices[6]?.deviceId ?? ''}`;
-  const sun = { sun: 'sunset', place: { latitude: 69.6, longitude: 19 } };
-  return [
-    { path: `${path}/schedules`, body: { command: up, at: inMs(2_000) } },
-    { path: `${path}/schedules`, body: { command: up, at: '07:00', zone: 'Europe/Berlin' } },
-    { path: `${path}/schedules/next?count=50`, body: { command: up, at: sun, zone: 'Europe/Oslo', days: ['mon'] } },
-    { path: `${path}/control`, body: { ...up, lease: { seconds: 5, then: { ...up, position: 'down' } } } },
-  ];
-};
 const serialsAtOnce = 1_000;
 /** Generated requests of the same account may disable and delete what it has meanwhile. */
 const isAnswer = (status: number): boolean => [200, 400, 403, 404, 429].includes(status);
@@ -73,20 +60,6 @@ export const signedInFloods: Attack[] = [
       const { path, method, body } = all[number % all.length]!;
       const headers = { Authorization: `Bearer ${target.own.token}` };
       return { path: `/api/v1${path}`, method, body: JSON.stringify(body), headers, address: oneAddress };
-    },
-    isAnswer,
-  ),
-  flood(
-    {
-      name: 'schedules',
-      title: 'a signed-in user makes and previews schedules and begins leases',
-      holds: 'refused beyond 40 schedules of a device, and beyond the rates of users',
-    },
-    (target, number) => {
-      const all = timed(target);
-      const { path, body } = all[number % all.length]!;
-      const headers = { Authorization: `Bearer ${target.own.token}` };
-      return { path: `/api/v1${path}`, method: 'POST', body: JSON.stringify(body), headers, address: oneAddress };
     },
     isAnswer,
   ),
