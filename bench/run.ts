@@ -11,10 +11,11 @@ import { printResult } from './parts/results.ts';
 import { benchSettings } from './parts/rig.ts';
 import type { Benchmark, BenchOptions } from './parts/rounds.ts';
 import { requests } from './requests.ts';
+import { schedules } from './schedules.ts';
 import { directUplink, uplink } from './uplink.ts';
 import { wakeUp } from './wake-up.ts';
 
-const benchmarks = [requests, uplink, directUplink, command, directCommand, fanOut, growth, cost, wakeUp];
+const benchmarks = [requests, uplink, directUplink, command, directCommand, fanOut, growth, cost, wakeUp, schedules];
 
 const usage = `Usage: npm run bench -- [options]
 
