@@ -190,10 +190,10 @@ export class WorkerRig {
   }
 
   /** `kill` is what a crash is; `leave` closes in order. The data of both is on the disk. */
-  async restartWorker(how: 'kill' | 'leave', whileStopped = (): void => undefined): Promise<void> {
+  async restartWorker(how: 'kill' | 'leave', whileStopped: () => unknown = () => undefined): Promise<void> {
     if (how === 'kill') killGroup(this.pid);
     await this.#worker?.stop();
-    whileStopped();
+    await whileStopped();
     this.#worker = await this.#startWorker();
     const isThere = () =>
       fetch(`${this.url}/health`, { signal: AbortSignal.timeout(2_000) }).then(

@@ -12,6 +12,7 @@ import { networkCuts } from './scenarios/network-cuts.ts';
 import { poison } from './scenarios/poison.ts';
 import { redelivered } from './scenarios/redelivered.ts';
 import type { Scenario } from './rig/scenario.ts';
+import { leases, schedules } from './scenarios/schedules.ts';
 import { spoolDamage, spoolFull } from './scenarios/spool-faults.ts';
 import { takeOvers } from './scenarios/take-overs.ts';
 import { answersLost, workerHangs, workerRefuses, workerRestarts } from './scenarios/worker-faults.ts';
@@ -44,6 +45,9 @@ export const directScenarios: Scenario[] = [
   directWorkerRestarts,
 ];
 
+/** Times that come while the Worker is away, or the device. */
+export const timeScenarios: Scenario[] = [schedules, leases];
+
 /** Everything runs as `npm start` runs it. */
 export const localScenarios: Scenario[] = [localLoad];
 
@@ -51,5 +55,6 @@ export const scenarios: Scenario[] = [
   ...workerSideScenarios,
   ...bridgeSideScenarios,
   ...directScenarios,
+  ...timeScenarios,
   ...localScenarios,
 ];

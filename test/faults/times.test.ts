@@ -1,0 +1,5 @@
+// Due times and ends of leases come while the Worker or the device is away.
+import { timeScenarios } from './scenarios.ts';
+import { testScenarios } from './short-run.ts';
+
+testScenarios(timeScenarios);
