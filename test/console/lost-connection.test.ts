@@ -1,7 +1,7 @@
 // A connection that is lost and comes back, in a service of its own: it is killed.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Browser, browserMissing } from '../../rig/browser/browser.ts';
-import { openDevice, signIn } from '../../rig/browser/console-visit.ts';
+import { openDevice, openTab, signIn } from '../../rig/browser/console-visit.ts';
 import { WorkerRig } from '../../rig/worker/worker-rig.ts';
 
 describe.skipIf(browserMissing !== null)(browserMissing ?? 'a lost connection', () => {
@@ -24,10 +24,12 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'a lost connection', 
     await report({ position: 'up', wifi_rssi: -50 });
     const page = await browser.open();
     await signIn(page, rig.owner);
-    await page.route('**/ownership', (route) => route.abort(), { times: 1 });
+    await page.context().route('**/ownership', (route) => route.abort(), { times: 1 });
     await openDevice(page, /ST-1/);
-    const ownership = page.getByRole('region', { name: 'Ownership' });
+    const settings = await browser.openIn(page.context(), `/${new URL(page.url()).hash}/settings`);
+    const ownership = settings.getByRole('region', { name: 'Ownership' });
     await ownership.getByText('The service cannot be reached.').waitFor();
+    await openTab(page, 'History');
     await page.locator('.chart').waitFor();
     await page.context().setOffline(true);
     await rig.restartWorker('kill');
@@ -36,6 +38,7 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'a lost connection', 
     expect(asOf).toContain(await page.locator('.chart figcaption span').last().innerText());
     const isGreen = () => page.evaluate<boolean>(`getComputedStyle(document.querySelector('main')).filter === 'none'`);
     expect(await isGreen()).toBe(false);
+    await openTab(page, 'Control');
     await page.getByRole('button', { name: 'Down', exact: true }).click();
     const error = page.getByText('The service cannot be reached.');
     await page.locator('.journey').getByText('The service cannot be reached.').waitFor();
@@ -44,6 +47,7 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'a lost connection', 
     await page.getByRole('status').filter({ hasText: /^Live/ }).waitFor({ timeout: 60_000 });
     await page.getByRole('button', { name: 'Middle', exact: true, pressed: true }).waitFor();
     await page.getByText('As of').waitFor({ state: 'detached' });
+    await openTab(page, 'History');
     await page.getByText(/^-50 saved at .*; newer ones are not kept$/).waitFor();
     await ownership.getByText(/^It /).waitFor();
     expect([await isGreen(), await error.count()]).toEqual([true, 0]);
