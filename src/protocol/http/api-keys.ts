@@ -1,6 +1,6 @@
 // Requests and answers of API keys (contract 2.3, 4.1). Shapes only.
 import { z } from '@hono/zod-openapi';
-import { instantSchema, lineSchema, pageSchema } from './common.ts';
+import { instantSchema, lineSchema, objectPageSchema, objectSchema, strictSchema } from './common.ts';
 import { keyScopes } from '../vocabulary.ts';
 
 const keyIdSchema = z.string().openapi({ example: 'ak_4fTq9ZbXw2LmVs7RkPyD' });
@@ -13,13 +13,11 @@ const scopesSchema = z
   .openapi({ description: 'Each route names the scopes of which it needs one.', example: ['read'] });
 const productKeySchema = z.string().openapi({ description: 'The one product that it is for.' });
 
-export const apiKeyBodySchema = z
-  .strictObject({
-    description: descriptionSchema.default(''),
-    scopes: scopesSchema.optional(),
-    productKey: productKeySchema.nullish(),
-  })
-  .openapi('ApiKeyRequest');
+export const apiKeyBodySchema = strictSchema('ApiKeyRequest', {
+  description: descriptionSchema.default(''),
+  scopes: scopesSchema.optional(),
+  productKey: productKeySchema.nullish(),
+});
 export type ApiKeyBody = z.infer<typeof apiKeyBodySchema>;
 
 const limitedTo = { scopes: z.array(z.enum(keyScopes)), productKey: productKeySchema.nullable() };
@@ -33,18 +31,14 @@ export const createdApiKeySchema = z
   })
   .openapi('CreatedApiKey', { description: 'Scopes and product only if the request had one of them.' });
 
-export const apiKeyPageSchema = pageSchema(
-  z
-    .object({
-      keyId: keyIdSchema,
-      description: z.string(),
-      ...limitedTo,
-      createdAt: instantSchema,
-      lastUsedAt: instantSchema.nullable().openapi({ description: 'To the minute; null before the first use.' }),
-    })
-    .openapi('ApiKey'),
-).openapi('ApiKeyPage');
+export const apiKeyPageSchema = objectPageSchema('ApiKey', {
+  keyId: keyIdSchema,
+  description: z.string(),
+  ...limitedTo,
+  createdAt: instantSchema,
+  lastUsedAt: instantSchema.nullable().openapi({ description: 'To the minute; null before the first use.' }),
+});
 
 export const keyIdParamSchema = z.object({ keyId: keyIdSchema });
 
-export const deletedApiKeySchema = z.object({ keyId: keyIdSchema }).openapi('DeletedApiKey');
+export const deletedApiKeySchema = objectSchema('DeletedApiKey', { keyId: keyIdSchema });

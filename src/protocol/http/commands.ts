@@ -1,7 +1,7 @@
 // Requests and answers of commands to devices (contract 4.3, decision: control). Shapes only.
 import { z } from '@hono/zod-openapi';
 import { controlBodySchema as controlFormsSchema, leasedControlBodySchema } from '../control.ts';
-import { deviceIdSchema, instantSchema, pageSchema, shortIdSchema } from './common.ts';
+import { deviceIdSchema, instantSchema, objectSchema, pageSchema, shortIdSchema } from './common.ts';
 import { commandReasons, commandStates } from '../vocabulary.ts';
 
 const stateSchema = z.enum(commandStates).openapi({
@@ -53,58 +53,51 @@ export const controlHeadersSchema = z.object({
     .openapi({ description: 'The same key of a user within 24 hours is the same command.', example: 'light-on-7' }),
 });
 
-export const commandReceiptSchema = z
-  .object({
-    message: z.literal('command_sent'),
-    commandId: shortIdSchema,
-    deviceOnline: z.boolean().openapi({ description: 'As far as was known when the command was accepted.' }),
-    expiresAt: instantSchema.openapi({ description: 'Nobody waits for a reply any more.' }),
-    state: stateSchema.optional().openapi({ description: 'With `wait`: how far the command has come.' }),
-    elapsedMs: z.int().optional().openapi({ description: 'With `wait`: until the reply, or until now.', example: 34 }),
-  })
-  .openapi('CommandReceipt');
+export const commandReceiptSchema = objectSchema('CommandReceipt', {
+  message: z.literal('command_sent'),
+  commandId: shortIdSchema,
+  deviceOnline: z.boolean().openapi({ description: 'As far as was known when the command was accepted.' }),
+  expiresAt: instantSchema.openapi({ description: 'Nobody waits for a reply any more.' }),
+  state: stateSchema.optional().openapi({ description: 'With `wait`: how far the command has come.' }),
+  elapsedMs: z.int().optional().openapi({ description: 'With `wait`: until the reply, or until now.', example: 34 }),
+});
 
-export const commandSchema = z
-  .object({
-    commandId: shortIdSchema,
-    state: stateSchema,
-    reason: z
-      .enum(commandReasons)
-      .or(z.templateLiteral(['device replied ', z.int()]).openapi({ type: 'string', example: 'device replied 500' }))
-      .nullable()
-      .openapi({ description: 'Why it ended without success.', example: null }),
-    replyCode: z.int().nullable().openapi({ description: "The code of the device's reply.", example: 200 }),
-    params: sentParamsSchema,
-    givenBy: z
-      .object({
-        userId: z
-          .int()
-          .nullable()
-          .openapi({ description: 'Null: another user, whom only the owner sees.', example: 42 }),
-        withKey: z.boolean(),
-      })
-      .nullable()
-      .openapi({ description: 'Null of a guest.' }),
-    guestLinkId: z
-      .string()
-      .nullable()
-      .openapi({ description: 'Of the guest link that sent it; for the owner alone.', example: null }),
-    scheduleId: z
-      .string()
-      .nullable()
-      .openapi({ description: 'Of the schedule that gave it; `lease`: the end of a lease.', example: null }),
-    kept: z.boolean().openapi({ description: 'Sent with `ttl`.' }),
-    expiresAt: instantSchema,
-    steps: z.object({
-      accepted: z.int().openapi({ description: 'Milliseconds since the epoch.', example: 1772366400000 }),
-      published: stepSchema,
-      brokerAcknowledged: stepSchema,
-      deliveredAt: stepSchema.openapi({ description: 'Acknowledged by a direct connection; null with a broker.' }),
-      deviceAcknowledged: stepSchema,
-      confirmed: stepSchema,
-    }),
-  })
-  .openapi('Command');
+export const commandSchema = objectSchema('Command', {
+  commandId: shortIdSchema,
+  state: stateSchema,
+  reason: z
+    .enum(commandReasons)
+    .or(z.templateLiteral(['device replied ', z.int()]).openapi({ type: 'string', example: 'device replied 500' }))
+    .nullable()
+    .openapi({ description: 'Why it ended without success.', example: null }),
+  replyCode: z.int().nullable().openapi({ description: "The code of the device's reply.", example: 200 }),
+  params: sentParamsSchema,
+  givenBy: z
+    .object({
+      userId: z.int().nullable().openapi({ description: 'Null: another user, whom only the owner sees.', example: 42 }),
+      withKey: z.boolean(),
+    })
+    .nullable()
+    .openapi({ description: 'Null of a guest.' }),
+  guestLinkId: z
+    .string()
+    .nullable()
+    .openapi({ description: 'Of the guest link that sent it; for the owner alone.', example: null }),
+  scheduleId: z
+    .string()
+    .nullable()
+    .openapi({ description: 'Of the schedule that gave it; `lease`: the end of a lease.', example: null }),
+  kept: z.boolean().openapi({ description: 'Sent with `ttl`.' }),
+  expiresAt: instantSchema,
+  steps: z.object({
+    accepted: z.int().openapi({ description: 'Milliseconds since the epoch.', example: 1772366400000 }),
+    published: stepSchema,
+    brokerAcknowledged: stepSchema,
+    deliveredAt: stepSchema.openapi({ description: 'Acknowledged by a direct connection; null with a broker.' }),
+    deviceAcknowledged: stepSchema,
+    confirmed: stepSchema,
+  }),
+});
 
 export const commandPageSchema = pageSchema(commandSchema).openapi('CommandPage');
 

@@ -1,4 +1,4 @@
-// Pieces of the HTTP schemas: texts, ids, times and pages. The schemas of each resource are in the files beside it.
+// Pieces of the HTTP schemas: texts, ids, times, named objects and pages. The schemas of each resource are in the files beside it.
 import { z } from '@hono/zod-openapi';
 
 export function textSchema(min: number, max: number) {
@@ -20,6 +20,16 @@ function limitedText(pattern: RegExp, problem: string, min: number, max: number)
     .regex(pattern, problem)
     .refine(isWithin, `must have ${min} to ${max} characters`)
     .openapi({ minLength: min, maxLength: max });
+}
+
+/** An object under its name in the reference. */
+export function objectSchema<Members extends z.ZodRawShape>(name: string, members: Members) {
+  return z.object(members).openapi(name);
+}
+
+/** As `objectSchema`, for bodies in which an unknown member is a mistake. */
+export function strictSchema<Members extends z.ZodRawShape>(name: string, members: Members) {
+  return z.strictObject(members).openapi(name);
 }
 
 /** A larger page is cut to this (decision: devices). */
@@ -70,4 +80,9 @@ export function pageSchema<T extends z.ZodType>(item: T) {
     page: z.int().min(1).openapi({ example: 1 }),
     size: z.int().min(1).max(maxPageSize).openapi({ example: 20 }),
   });
+}
+
+/** Pages of one object: `Serial` is listed in `SerialPage`. */
+export function objectPageSchema<Members extends z.ZodRawShape>(name: string, members: Members) {
+  return pageSchema(objectSchema(name, members)).openapi(`${name}Page`);
 }

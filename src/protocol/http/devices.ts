@@ -8,6 +8,8 @@ import {
   instantSchema,
   lineSchema,
   newSerialSchema,
+  objectPageSchema,
+  objectSchema,
   pageQuery,
   pageSchema,
 } from './common.ts';
@@ -17,16 +19,14 @@ import * as words from '../vocabulary.ts';
 
 const secretSchema = (example: string) => z.string().openapi({ example, description: 'Shown this once.' });
 
-export const activateBodySchema = z
-  .object({
-    productKey: anyProductKeySchema,
-    deviceSN: newSerialSchema,
-    firmwareVersion: lineSchema(0, 64).optional().openapi({ example: '1.4.2' }),
-    chipModel: lineSchema(0, 64).optional().openapi({ example: 'ESP32-C3' }),
-    // What is no text is a wrong one, and most products ask for none.
-    deviceSecret: z.unknown().optional().openapi({ type: 'string', description: 'If `reactivation` is `secret`.' }),
-  })
-  .openapi('ActivateRequest');
+export const activateBodySchema = objectSchema('ActivateRequest', {
+  productKey: anyProductKeySchema,
+  deviceSN: newSerialSchema,
+  firmwareVersion: lineSchema(0, 64).optional().openapi({ example: '1.4.2' }),
+  chipModel: lineSchema(0, 64).optional().openapi({ example: 'ESP32-C3' }),
+  // What is no text is a wrong one, and most products ask for none.
+  deviceSecret: z.unknown().optional().openapi({ type: 'string', description: 'If `reactivation` is `secret`.' }),
+});
 export type ActivateBody = z.infer<typeof activateBodySchema>;
 
 const connectionSchema = z.object({
@@ -39,49 +39,45 @@ const connectionSchema = z.object({
   keepAlive: z.int().openapi({ example: 60 }),
 });
 
-export const activationSchema = z
-  .object({
-    deviceId: deviceIdSchema,
-    deviceSecret: secretSchema('sk_3fK8...'),
-    mqtt: connectionSchema,
-    topics: z.object({
-      propertyPost: z.string().openapi({ example: '/sys/servo-switch/dev_8k2m4n6p/thing/event/property/post' }),
-      propertySet: z.string().openapi({ example: '/sys/servo-switch/dev_8k2m4n6p/thing/service/property/set' }),
-      status: z.string().openapi({ example: '/sys/servo-switch/dev_8k2m4n6p/status' }),
-    }),
-  })
-  .openapi('Activation');
+export const activationSchema = objectSchema('Activation', {
+  deviceId: deviceIdSchema,
+  deviceSecret: secretSchema('sk_3fK8...'),
+  mqtt: connectionSchema,
+  topics: z.object({
+    propertyPost: z.string().openapi({ example: '/sys/servo-switch/dev_8k2m4n6p/thing/event/property/post' }),
+    propertySet: z.string().openapi({ example: '/sys/servo-switch/dev_8k2m4n6p/thing/service/property/set' }),
+    status: z.string().openapi({ example: '/sys/servo-switch/dev_8k2m4n6p/status' }),
+  }),
+});
 
-export const deviceSchema = z
-  .object({
-    role: z.enum(words.deviceRoles).openapi({ description: 'What you are to the device.', example: 'owner' }),
-    deviceId: deviceIdSchema,
-    deviceSN: deviceSNSchema.openapi({
-      description: 'Whole for the owner and for keys with `manage`; for others `…` and its last four characters.',
-    }),
+export const deviceSchema = objectSchema('Device', {
+  role: z.enum(words.deviceRoles).openapi({ description: 'What you are to the device.', example: 'owner' }),
+  deviceId: deviceIdSchema,
+  deviceSN: deviceSNSchema.openapi({
+    description: 'Whole for the owner and for keys with `manage`; for others `…` and its last four characters.',
+  }),
+  productKey: anyProductKeySchema,
+  projectId: z.string().openapi({ example: 'prj_5d7f9g2h' }),
+  name: z.string().openapi({ example: 'Servo switch 0001' }),
+  statusCode: z.int().min(0).max(3).openapi({ example: 1 }),
+  status: z.enum(words.deviceStatusTexts),
+  statusText: z.string().openapi({ example: 'Online' }),
+  firmwareVersion: z.string().openapi({ example: '1.4.2' }),
+  chipModel: z.string().openapi({ example: 'ESP32-C3' }),
+  lastOnlineAt: instantSchema.nullable(),
+  activatedAt: instantSchema.nullable(),
+  createdAt: instantSchema,
+  product: z.object({
+    productId: z.int().openapi({ example: 7 }),
     productKey: anyProductKeySchema,
-    projectId: z.string().openapi({ example: 'prj_5d7f9g2h' }),
-    name: z.string().openapi({ example: 'Servo switch 0001' }),
-    statusCode: z.int().min(0).max(3).openapi({ example: 1 }),
-    status: z.enum(words.deviceStatusTexts),
-    statusText: z.string().openapi({ example: 'Online' }),
-    firmwareVersion: z.string().openapi({ example: '1.4.2' }),
-    chipModel: z.string().openapi({ example: 'ESP32-C3' }),
-    lastOnlineAt: instantSchema.nullable(),
-    activatedAt: instantSchema.nullable(),
-    createdAt: instantSchema,
-    product: z.object({
-      productId: z.int().openapi({ example: 7 }),
-      productKey: anyProductKeySchema,
-      name: z.string().openapi({ example: 'Servo switch' }),
-      uiTemplate: z.string().openapi({ example: 'three_position' }),
-      iconName: z.string().openapi({ example: 'toggle_on' }),
-      iconColor: z.string().openapi({ example: '#2196F3' }),
-      controlMode: z.enum(words.controlModes),
-      model: z.string().openapi({ example: 'LS-1' }),
-    }),
-  })
-  .openapi('Device');
+    name: z.string().openapi({ example: 'Servo switch' }),
+    uiTemplate: z.string().openapi({ example: 'three_position' }),
+    iconName: z.string().openapi({ example: 'toggle_on' }),
+    iconColor: z.string().openapi({ example: '#2196F3' }),
+    controlMode: z.enum(words.controlModes),
+    model: z.string().openapi({ example: 'LS-1' }),
+  }),
+});
 
 export const changeDeviceBodySchema = z
   .strictObject({
@@ -97,9 +93,10 @@ export const changeDeviceBodySchema = z
   .openapi('ChangeDeviceRequest');
 export type ChangeDeviceBody = z.infer<typeof changeDeviceBodySchema>;
 
-export const credentialsSchema = z
-  .object({ deviceId: deviceIdSchema, mqtt: connectionSchema })
-  .openapi('DeviceCredentials');
+export const credentialsSchema = objectSchema('DeviceCredentials', {
+  deviceId: deviceIdSchema,
+  mqtt: connectionSchema,
+});
 
 export const devicePageSchema = pageSchema(deviceSchema)
   .extend({
@@ -147,85 +144,77 @@ export const pageQuerySchema = z.object(pageQuery);
 
 export const deviceIdParamSchema = z.object({ deviceId: deviceIdSchema });
 
-export const statusViewSchema = z
-  .object({
-    deviceId: deviceIdSchema,
-    deviceName: z.string().openapi({ example: 'Servo switch 0001' }),
-    online: z.boolean(),
-    position: positionSchema.nullable(),
-    status: z.enum(words.deviceStatusTexts),
-    lastOnlineAt: instantSchema.nullable(),
-    lease: leaseSchema.optional().openapi({ description: 'If there is one.' }),
-  })
-  .openapi('DeviceStatus');
+export const statusViewSchema = objectSchema('DeviceStatus', {
+  deviceId: deviceIdSchema,
+  deviceName: z.string().openapi({ example: 'Servo switch 0001' }),
+  online: z.boolean(),
+  position: positionSchema.nullable(),
+  status: z.enum(words.deviceStatusTexts),
+  lastOnlineAt: instantSchema.nullable(),
+  lease: leaseSchema.optional().openapi({ description: 'If there is one.' }),
+});
 
-export const deviceEventPageSchema = pageSchema(
-  z
+export const deviceEventPageSchema = objectPageSchema('DeviceEvent', {
+  status: z.enum(words.deviceEventStatuses),
+  reason: z
+    .enum([
+      ...new Set([
+        ...words.transitionReasons,
+        ...words.loginRefusalReasons,
+        ...words.floodReasons,
+        ...words.messageRejectionReasons,
+        ...words.activationReasons,
+        ...words.activationRefusalReasons,
+        ...words.ownershipChanges,
+        ...words.membershipChanges,
+        ...words.guestLinkChanges,
+        ...words.scheduleChanges,
+        'contested' as const,
+      ]),
+    ])
+    .openapi({ description: 'Why the device came or went, or what was done to it.', example: 'disconnected' }),
+  detail: z.string().openapi({
+    description: "The broker's word for it, a `linkId`, a `scheduleId`, the topic of a message, or empty.",
+    example: 'tcp_closed',
+  }),
+  time: instantSchema.openapi({ description: 'Of what is counted the last one.' }),
+  count: z.int().min(1).optional().openapi({
+    description: 'How many attempts or messages within an hour, or how many transitions, the entry stands for.',
+    example: 3,
+  }),
+  address: z.string().nullable().optional().openapi({
+    description: 'For the owner alone: network address of the last client that did this; null if it is unknown.',
+    example: '192.0.2.7',
+  }),
+  email: z.string().optional().openapi({ example: 'bert@example.com' }),
+  role: z.enum(words.memberRoles).nullable().optional().openapi({ description: 'Null if it ended.' }),
+});
+
+export const devicePropertiesSchema = objectSchema('DeviceProperties', {
+  list: z.array(
+    z.object({
+      name: z.string().openapi({ example: 'position' }),
+      value: z.unknown().openapi({ example: 'up' }),
+      time: instantSchema.openapi({ description: 'Arrival of the report that brought this value.' }),
+      savedAt: instantSchema
+        .optional()
+        .openapi({ description: 'The value as of then: newer ones, which are saved rarely, may have been pushed.' }),
+    }),
+  ),
+  positionChanges: z
+    .array(z.object({ position: positionSchema, time: instantSchema }))
+    .openapi({ description: 'The last hundred, newest first.' }),
+  lastRejected: z
     .object({
-      status: z.enum(words.deviceEventStatuses),
-      reason: z
-        .enum([
-          ...new Set([
-            ...words.transitionReasons,
-            ...words.loginRefusalReasons,
-            ...words.floodReasons,
-            ...words.messageRejectionReasons,
-            ...words.activationReasons,
-            ...words.activationRefusalReasons,
-            ...words.ownershipChanges,
-            ...words.membershipChanges,
-            ...words.guestLinkChanges,
-            ...words.scheduleChanges,
-            'contested' as const,
-          ]),
-        ])
-        .openapi({ description: 'Why the device came or went, or what was done to it.', example: 'disconnected' }),
-      detail: z.string().openapi({
-        description: "The broker's word for it, a `linkId`, a `scheduleId`, the topic of a message, or empty.",
-        example: 'tcp_closed',
-      }),
-      time: instantSchema.openapi({ description: 'Of what is counted the last one.' }),
-      count: z.int().min(1).optional().openapi({
-        description: 'How many attempts or messages within an hour, or how many transitions, the entry stands for.',
-        example: 3,
-      }),
-      address: z.string().nullable().optional().openapi({
-        description: 'For the owner alone: network address of the last client that did this; null if it is unknown.',
-        example: '192.0.2.7',
-      }),
-      email: z.string().optional().openapi({ example: 'bert@example.com' }),
-      role: z.enum(words.memberRoles).nullable().optional().openapi({ description: 'Null if it ended.' }),
+      topic: z.enum(topicActions).openapi({ example: 'thing/event/property/post' }),
+      reason: z.enum(words.rejectionReasons).openapi({ example: 'wrong_type' }),
+      dropped: z.array(z.string()).openapi({ description: 'Members that did not count.', example: ['position'] }),
+      text: z.string().openapi({ description: 'The first 200 bytes.', example: '{"params":{}}' }),
+      time: instantSchema,
     })
-    .openapi('DeviceEvent'),
-).openapi('DeviceEventPage');
-
-export const devicePropertiesSchema = z
-  .object({
-    list: z.array(
-      z.object({
-        name: z.string().openapi({ example: 'position' }),
-        value: z.unknown().openapi({ example: 'up' }),
-        time: instantSchema.openapi({ description: 'Arrival of the report that brought this value.' }),
-        savedAt: instantSchema
-          .optional()
-          .openapi({ description: 'The value as of then: newer ones, which are saved rarely, may have been pushed.' }),
-      }),
-    ),
-    positionChanges: z
-      .array(z.object({ position: positionSchema, time: instantSchema }))
-      .openapi({ description: 'The last hundred, newest first.' }),
-    lastRejected: z
-      .object({
-        topic: z.enum(topicActions).openapi({ example: 'thing/event/property/post' }),
-        reason: z.enum(words.rejectionReasons).openapi({ example: 'wrong_type' }),
-        dropped: z.array(z.string()).openapi({ description: 'Members that did not count.', example: ['position'] }),
-        text: z.string().openapi({ description: 'The first 200 bytes.', example: '{"params":{}}' }),
-        time: instantSchema,
-      })
-      .nullable()
-      .openapi({ description: 'The last message that could not be read, or not all of it.' }),
-  })
-  .openapi('DeviceProperties');
+    .nullable()
+    .openapi({ description: 'The last message that could not be read, or not all of it.' }),
+});
 
 const timeFilterSchema = (description: string) =>
   z.iso
@@ -239,15 +228,13 @@ export const deleteDevicesQuerySchema = z.object({
   createdBefore: timeFilterSchema('Only devices created before.').optional(),
 });
 
-export const deletedDevicesSchema = z
-  .object({
-    deleted: z.int().min(0).openapi({ example: 100 }),
-    failed: z.int().min(0).openapi({ description: 'Devices that could not be deleted now.', example: 0 }),
-    remaining: z.int().min(0).max(10_000).openapi({
-      description: 'Devices that still match, failed ones included; 10000 means 10000 or more.',
-      example: 4711,
-    }),
-  })
-  .openapi('DeletedDevices');
+export const deletedDevicesSchema = objectSchema('DeletedDevices', {
+  deleted: z.int().min(0).openapi({ example: 100 }),
+  failed: z.int().min(0).openapi({ description: 'Devices that could not be deleted now.', example: 0 }),
+  remaining: z.int().min(0).max(10_000).openapi({
+    description: 'Devices that still match, failed ones included; 10000 means 10000 or more.',
+    example: 4711,
+  }),
+});
 
-export const deletedDeviceSchema = z.object({ deviceId: deviceIdSchema }).openapi('DeletedDevice');
+export const deletedDeviceSchema = objectSchema('DeletedDevice', { deviceId: deviceIdSchema });

@@ -1,6 +1,6 @@
 // Requests and answers of guest links (decision: ownership). Shapes only.
 import { z } from '@hono/zod-openapi';
-import { deviceIdSchema, instantSchema, pageSchema, shortIdSchema } from './common.ts';
+import { deviceIdSchema, instantSchema, objectSchema, pageSchema, shortIdSchema } from './common.ts';
 import { controlBodySchema, sentParamsSchema } from './commands.ts';
 import { guestLinkStates } from '../vocabulary.ts';
 
@@ -16,18 +16,16 @@ export const guestLinkBodySchema = z
   })
   .openapi('GuestLinkRequest', { required: ['command', 'expiresAt'] });
 
-const guestLinkSchema = z
-  .object({
-    linkId: shortIdSchema,
-    command: sentParamsSchema,
-    maxUses: z.int().openapi({ example: 1 }),
-    uses: z.int().openapi({ description: 'Those that reached nobody do not count.', example: 0 }),
-    state: z.enum(guestLinkStates).openapi({ description: '`ended`: the device was disabled.', example: 'open' }),
-    createdAt: instantSchema,
-    expiresAt: instantSchema,
-    lastUsedAt: instantSchema.nullable(),
-  })
-  .openapi('GuestLink');
+const guestLinkSchema = objectSchema('GuestLink', {
+  linkId: shortIdSchema,
+  command: sentParamsSchema,
+  maxUses: z.int().openapi({ example: 1 }),
+  uses: z.int().openapi({ description: 'Those that reached nobody do not count.', example: 0 }),
+  state: z.enum(guestLinkStates).openapi({ description: '`ended`: the device was disabled.', example: 'open' }),
+  createdAt: instantSchema,
+  expiresAt: instantSchema,
+  lastUsedAt: instantSchema.nullable(),
+});
 
 export const newGuestLinkSchema = guestLinkSchema
   .extend({
@@ -42,4 +40,4 @@ export const guestLinkPageSchema = pageSchema(guestLinkSchema).openapi('GuestLin
 
 export const guestLinkParamSchema = z.object({ deviceId: deviceIdSchema, linkId: shortIdSchema });
 
-export const revokedGuestLinkSchema = z.object({ linkId: shortIdSchema }).openapi('RevokedGuestLink');
+export const revokedGuestLinkSchema = objectSchema('RevokedGuestLink', { linkId: shortIdSchema });

@@ -1,7 +1,15 @@
 // Requests and answers of the product catalogue (contract 2.4, 4.2). Shapes and defaults only.
 import { z } from '@hono/zod-openapi';
 import { activationPolicies, controlModes, reactivationPolicies } from '../vocabulary.ts';
-import { anyProductKeySchema, instantSchema, lineSchema, pageQuery, pageSchema, textSchema } from './common.ts';
+import {
+  anyProductKeySchema,
+  instantSchema,
+  lineSchema,
+  objectSchema,
+  pageQuery,
+  pageSchema,
+  textSchema,
+} from './common.ts';
 
 const productKeySchema = z
   .string()
@@ -38,25 +46,23 @@ const fields = {
   }),
 };
 
-export const createProductBodySchema = z
-  .object({
-    productKey: productKeySchema,
-    ...fields,
-    description: fields.description.default(''),
-    category: fields.category.default('general'),
-    controlMode: fields.controlMode.default('generic'),
-    uiTemplate: fields.uiTemplate.default('generic'),
-    iconName: fields.iconName.default('devices'),
-    iconColor: fields.iconColor.default('#607D8B'),
-    manufacturer: fields.manufacturer.default(''),
-    model: fields.model.default(''),
-    status: fields.status.default(1),
-    offlineGraceSeconds: fields.offlineGraceSeconds.default(5),
-    activation: fields.activation.default('open'),
-    reactivation: fields.reactivation.default(null),
-    supportsHold: fields.supportsHold.default(false),
-  })
-  .openapi('CreateProductRequest');
+export const createProductBodySchema = objectSchema('CreateProductRequest', {
+  productKey: productKeySchema,
+  ...fields,
+  description: fields.description.default(''),
+  category: fields.category.default('general'),
+  controlMode: fields.controlMode.default('generic'),
+  uiTemplate: fields.uiTemplate.default('generic'),
+  iconName: fields.iconName.default('devices'),
+  iconColor: fields.iconColor.default('#607D8B'),
+  manufacturer: fields.manufacturer.default(''),
+  model: fields.model.default(''),
+  status: fields.status.default(1),
+  offlineGraceSeconds: fields.offlineGraceSeconds.default(5),
+  activation: fields.activation.default('open'),
+  reactivation: fields.reactivation.default(null),
+  supportsHold: fields.supportsHold.default(false),
+});
 export type CreateProductBody = z.infer<typeof createProductBodySchema>;
 
 export const updateProductBodySchema = z
@@ -65,19 +71,19 @@ export const updateProductBodySchema = z
   .openapi('UpdateProductRequest');
 export type UpdateProductBody = z.infer<typeof updateProductBodySchema>;
 
-export const createdProductSchema = z
-  .object({ productId: z.int().openapi({ example: 7 }), productKey: productKeySchema, name: fields.name })
-  .openapi('CreatedProduct');
+export const createdProductSchema = objectSchema('CreatedProduct', {
+  productId: z.int().openapi({ example: 7 }),
+  productKey: productKeySchema,
+  name: fields.name,
+});
 
-export const productSchema = z
-  .object({
-    productId: z.int().openapi({ example: 7 }),
-    productKey: productKeySchema,
-    ...fields,
-    createdAt: instantSchema,
-    updatedAt: instantSchema,
-  })
-  .openapi('Product');
+export const productSchema = objectSchema('Product', {
+  productId: z.int().openapi({ example: 7 }),
+  productKey: productKeySchema,
+  ...fields,
+  createdAt: instantSchema,
+  updatedAt: instantSchema,
+});
 
 export const productPageSchema = pageSchema(productSchema).openapi('ProductPage');
 
@@ -88,16 +94,11 @@ export const listProductsQuerySchema = z.object({
 
 export const productKeyParamSchema = z.object({ productKey: anyProductKeySchema });
 
-export const deletedProductSchema = z.object({ productKey: productKeySchema }).openapi('DeletedProduct');
+export const deletedProductSchema = objectSchema('DeletedProduct', { productKey: productKeySchema });
 
-export const productFiguresSchema = z
-  .object({
-    devices: z.int().min(0).openapi({ description: 'All of the product, of any owner.', example: 1200 }),
-    online: z.int().min(0).openapi({ example: 800 }),
-    claimed: z.int().min(0).openapi({ description: 'Those that a user has claimed.', example: 900 }),
-    activatedToday: z
-      .int()
-      .min(0)
-      .openapi({ description: 'Activated for the first time, since 0:00 UTC.', example: 12 }),
-  })
-  .openapi('ProductFigures');
+export const productFiguresSchema = objectSchema('ProductFigures', {
+  devices: z.int().min(0).openapi({ description: 'All of the product, of any owner.', example: 1200 }),
+  online: z.int().min(0).openapi({ example: 800 }),
+  claimed: z.int().min(0).openapi({ description: 'Those that a user has claimed.', example: 900 }),
+  activatedToday: z.int().min(0).openapi({ description: 'Activated for the first time, since 0:00 UTC.', example: 12 }),
+});

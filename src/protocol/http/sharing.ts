@@ -1,6 +1,6 @@
 // Requests and answers of sharing a device: members and invitations. Shapes only.
 import { z } from '@hono/zod-openapi';
-import { deviceIdSchema, instantSchema, pageSchema, shortIdSchema } from './common.ts';
+import { deviceIdSchema, instantSchema, objectSchema, pageSchema, shortIdSchema, strictSchema } from './common.ts';
 import { memberRoles } from '../vocabulary.ts';
 
 const emailSchema = z.string().openapi({ format: 'email', example: 'grace@example.com' });
@@ -9,21 +9,20 @@ const roleSchema = z.enum(memberRoles).openapi({
   example: 'operator',
 });
 
-export const inviteBodySchema = z
-  .strictObject({ email: emailSchema.trim().max(254).check(z.email()), role: roleSchema })
-  .openapi('InviteRequest');
+export const inviteBodySchema = strictSchema('InviteRequest', {
+  email: emailSchema.trim().max(254).check(z.email()),
+  role: roleSchema,
+});
 
-export const changeMemberBodySchema = z.strictObject({ role: roleSchema }).openapi('ChangeMemberRequest');
+export const changeMemberBodySchema = strictSchema('ChangeMemberRequest', { role: roleSchema });
 
-export const invitationSchema = z
-  .object({
-    invitationId: shortIdSchema,
-    email: emailSchema,
-    role: roleSchema,
-    createdAt: instantSchema,
-    expiresAt: instantSchema,
-  })
-  .openapi('Invitation');
+export const invitationSchema = objectSchema('Invitation', {
+  invitationId: shortIdSchema,
+  email: emailSchema,
+  role: roleSchema,
+  createdAt: instantSchema,
+  expiresAt: instantSchema,
+});
 export const invitationPageSchema = pageSchema(invitationSchema).openapi('InvitationPage');
 
 export const incomingPageSchema = pageSchema(
@@ -40,24 +39,23 @@ export const incomingPageSchema = pageSchema(
 const userIdSchema = z.int().openapi({ example: 42 });
 
 export const blockedSenderBodySchema = inviteBodySchema.pick({ email: true }).openapi('BlockedSenderRequest');
-export const blockedSenderSchema = z.object({ userId: userIdSchema }).openapi('BlockedSender');
+export const blockedSenderSchema = objectSchema('BlockedSender', { userId: userIdSchema });
 export const blockedSenderPageSchema = pageSchema(
-  z.object({ userId: userIdSchema, email: emailSchema }).openapi('ListedBlockedSender'),
+  objectSchema('ListedBlockedSender', { userId: userIdSchema, email: emailSchema }),
 ).openapi('BlockedSenderPage');
 export const blockedSenderParamSchema = z.object({ userId: z.string().openapi({ example: '42' }) });
 
-export const memberSchema = z
-  .object({ userId: userIdSchema, role: roleSchema, since: instantSchema })
-  .openapi('Member');
+export const memberSchema = objectSchema('Member', { userId: userIdSchema, role: roleSchema, since: instantSchema });
 export const memberPageSchema = pageSchema(memberSchema.extend({ email: emailSchema }).openapi('ListedMember')).openapi(
   'MemberPage',
 );
 
-export const removedMemberSchema = z.object({ userId: userIdSchema }).openapi('RemovedMember');
-export const endedInvitationSchema = z.object({ invitationId: shortIdSchema }).openapi('EndedInvitation');
-export const acceptedInvitationSchema = z
-  .object({ deviceId: deviceIdSchema, role: roleSchema })
-  .openapi('AcceptedInvitation');
+export const removedMemberSchema = objectSchema('RemovedMember', { userId: userIdSchema });
+export const endedInvitationSchema = objectSchema('EndedInvitation', { invitationId: shortIdSchema });
+export const acceptedInvitationSchema = objectSchema('AcceptedInvitation', {
+  deviceId: deviceIdSchema,
+  role: roleSchema,
+});
 
 export const memberParamSchema = z.object({ deviceId: deviceIdSchema, userId: z.string().openapi({ example: '42' }) });
 export const deviceInvitationParamSchema = z.object({ deviceId: deviceIdSchema, invitationId: shortIdSchema });

@@ -1,7 +1,7 @@
 // Requests and answers of accounts and sessions (contract 4.1). Shapes only.
 import { z } from '@hono/zod-openapi';
 import { securityEventKinds } from '../vocabulary.ts';
-import { instantSchema, lineSchema, pageSchema, textSchema } from './common.ts';
+import { instantSchema, lineSchema, objectPageSchema, objectSchema, strictSchema, textSchema } from './common.ts';
 
 const deviceTokenExample = 'dt_8dUaGp4iKo9VxTzNyB2sRv0XkqFQ7cJ5mZb1tYHnLwE';
 
@@ -25,37 +25,31 @@ const shownDeviceTokenSchema = z.string().max(256).nullish().openapi({
   example: deviceTokenExample,
 });
 
-export const resetRequestBodySchema = z.strictObject({ email: emailSchema }).openapi('PasswordResetRequest');
-export const resetRequestedSchema = z
-  .object({ message: z.literal('reset_requested') })
-  .openapi('PasswordResetRequested');
-export const resetBodySchema = z
-  .strictObject({
-    token: z.string().max(256).openapi({ example: 'pr_8dUaGp4iKo9VxTzNyB2sRv0XkqFQ7cJ5mZb1tYHnLwE' }),
-    newPassword: newPasswordSchema,
-  })
-  .openapi('PasswordReset');
+export const resetRequestBodySchema = strictSchema('PasswordResetRequest', { email: emailSchema });
+export const resetRequestedSchema = objectSchema('PasswordResetRequested', { message: z.literal('reset_requested') });
+export const resetBodySchema = strictSchema('PasswordReset', {
+  token: z.string().max(256).openapi({ example: 'pr_8dUaGp4iKo9VxTzNyB2sRv0XkqFQ7cJ5mZb1tYHnLwE' }),
+  newPassword: newPasswordSchema,
+});
 
-export const verificationBodySchema = z
-  .strictObject({ token: z.string().max(256).openapi({ example: 'ev_8dUaGp4iKo9VxTzNyB2sRv0XkqFQ7cJ5mZb1tYHnLwE' }) })
-  .openapi('EmailVerification');
+export const verificationBodySchema = strictSchema('EmailVerification', {
+  token: z.string().max(256).openapi({ example: 'ev_8dUaGp4iKo9VxTzNyB2sRv0XkqFQ7cJ5mZb1tYHnLwE' }),
+});
 const emailVerifiedSchema = z.boolean().openapi({ description: 'Always true if the service sends no mails.' });
-export const verificationSchema = z.object({ emailVerified: emailVerifiedSchema }).openapi('EmailVerified');
+export const verificationSchema = objectSchema('EmailVerified', { emailVerified: emailVerifiedSchema });
 
-export const registerBodySchema = z
-  .object({
-    username: lineSchema(3, 254)
-      .regex(/^\S.*\S$/, 'must not begin or end with a space')
-      .nullish()
-      .openapi({
-        description: 'By default the email. With an @ it has to be the email.',
-        pattern: '^\\S[^\\u0000-\\u001f\\u007f]*\\S$',
-        example: 'ada@example.com',
-      }),
-    password: newPasswordSchema,
-    email: emailSchema,
-  })
-  .openapi('RegisterRequest');
+export const registerBodySchema = objectSchema('RegisterRequest', {
+  username: lineSchema(3, 254)
+    .regex(/^\S.*\S$/, 'must not begin or end with a space')
+    .nullish()
+    .openapi({
+      description: 'By default the email. With an @ it has to be the email.',
+      pattern: '^\\S[^\\u0000-\\u001f\\u007f]*\\S$',
+      example: 'ada@example.com',
+    }),
+  password: newPasswordSchema,
+  email: emailSchema,
+});
 
 export const loginBodySchema = z
   .object({
@@ -70,101 +64,81 @@ export const loginBodySchema = z
   })
   .openapi('LoginRequest', { description: 'A username or an email is needed.' });
 
-export const refreshBodySchema = z.object({ refreshToken: refreshTokenSchema }).openapi('RefreshRequest');
+export const refreshBodySchema = objectSchema('RefreshRequest', { refreshToken: refreshTokenSchema });
 
 export const logoutBodySchema = z
   .strictObject({ refreshToken: refreshTokenSchema.optional() })
   .openapi('LogoutRequest', { description: 'The session to end; by default that of the bearer token.' });
 
-export const passwordBodySchema = z
-  .strictObject({
-    oldPassword: oldPasswordSchema,
-    newPassword: newPasswordSchema,
-    deviceToken: shownDeviceTokenSchema,
-    endSessions: z.boolean().default(true).openapi({ description: 'All but the session of this request.' }),
-    endKeys: z.boolean().default(true).openapi({ description: 'All API keys.' }),
-  })
-  .openapi('PasswordRequest');
+export const passwordBodySchema = strictSchema('PasswordRequest', {
+  oldPassword: oldPasswordSchema,
+  newPassword: newPasswordSchema,
+  deviceToken: shownDeviceTokenSchema,
+  endSessions: z.boolean().default(true).openapi({ description: 'All but the session of this request.' }),
+  endKeys: z.boolean().default(true).openapi({ description: 'All API keys.' }),
+});
 export type PasswordBody = z.infer<typeof passwordBodySchema>;
 
-export const userSchema = z
-  .object({
-    userId: z.int().openapi({ example: 42 }),
-    username: z.string().openapi({ example: 'ada@example.com' }),
-    email: z.string().openapi({ example: 'ada@example.com' }),
-  })
-  .openapi('User');
+export const userSchema = objectSchema('User', {
+  userId: z.int().openapi({ example: 42 }),
+  username: z.string().openapi({ example: 'ada@example.com' }),
+  email: z.string().openapi({ example: 'ada@example.com' }),
+});
 
 export const accountSchema = userSchema
   .extend({ emailVerified: emailVerifiedSchema, createdAt: instantSchema })
   .openapi('Account');
 
-export const tokenPairSchema = z
-  .object({
-    token: z.string().openapi({ description: 'Access token, a JWT.', example: 'eyJhbGciOiJIUzI1NiIs...' }),
-    refreshToken: refreshTokenSchema.openapi({ description: 'Good for one use within 30 days.' }),
-    expiresIn: z.int().openapi({ description: 'Seconds the access token is valid.', example: 7200 }),
-  })
-  .openapi('TokenPair');
+export const tokenPairSchema = objectSchema('TokenPair', {
+  token: z.string().openapi({ description: 'Access token, a JWT.', example: 'eyJhbGciOiJIUzI1NiIs...' }),
+  refreshToken: refreshTokenSchema.openapi({ description: 'Good for one use within 30 days.' }),
+  expiresIn: z.int().openapi({ description: 'Seconds the access token is valid.', example: 7200 }),
+});
 
-export const sessionSchema = z
-  .object({
-    user: userSchema,
-    ...tokenPairSchema.shape,
-    deviceToken: z
-      .string()
-      .optional()
-      .openapi({ description: 'Keep it and send it with the next logins.', example: deviceTokenExample }),
-  })
-  .openapi('Session');
+export const sessionSchema = objectSchema('Session', {
+  user: userSchema,
+  ...tokenPairSchema.shape,
+  deviceToken: z
+    .string()
+    .optional()
+    .openapi({ description: 'Keep it and send it with the next logins.', example: deviceTokenExample }),
+});
 
-export const loggedOutSchema = z.object({ message: z.literal('logged_out') }).openapi('LoggedOut');
+export const loggedOutSchema = objectSchema('LoggedOut', { message: z.literal('logged_out') });
 
-export const passwordChangedSchema = z
-  .object({
-    message: z.literal('password_changed'),
-    endedSessions: z.int().min(0).openapi({ example: 2 }),
-    endedKeys: z.int().min(0).openapi({ example: 1 }),
-  })
-  .openapi('PasswordChanged');
+export const passwordChangedSchema = objectSchema('PasswordChanged', {
+  message: z.literal('password_changed'),
+  endedSessions: z.int().min(0).openapi({ example: 2 }),
+  endedKeys: z.int().min(0).openapi({ example: 1 }),
+});
 
-export const confirmationBodySchema = z.strictObject({ password: oldPasswordSchema }).openapi('ConfirmationRequest');
-export const confirmedSchema = z.object({ message: z.literal('confirmed') }).openapi('Confirmed');
+export const confirmationBodySchema = strictSchema('ConfirmationRequest', { password: oldPasswordSchema });
+export const confirmedSchema = objectSchema('Confirmed', { message: z.literal('confirmed') });
 
 const sessionIdSchema = z.string().openapi({ example: '5f2b9c7d1e8a4f3b6c0d2e1f' });
 
-export const ownSessionPageSchema = pageSchema(
-  z
-    .object({
-      sessionId: sessionIdSchema,
-      createdAt: instantSchema.openapi({ description: 'The login.' }),
-      lastUsedAt: instantSchema.openapi({ description: 'The login, or the last exchange of its refresh token.' }),
-      expiresAt: instantSchema.openapi({ description: 'When it ends if it is not used.' }),
-      clientAddress: z.string().nullable().openapi({ description: 'Of IPv6 the first 64 bits.', example: '192.0.2.7' }),
-      userAgent: z.string().nullable().openapi({ example: 'Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0' }),
-      isCurrent: z.boolean().openapi({ description: 'The session of this request.' }),
-    })
-    .openapi('OwnSession'),
-).openapi('OwnSessionPage');
+export const ownSessionPageSchema = objectPageSchema('OwnSession', {
+  sessionId: sessionIdSchema,
+  createdAt: instantSchema.openapi({ description: 'The login.' }),
+  lastUsedAt: instantSchema.openapi({ description: 'The login, or the last exchange of its refresh token.' }),
+  expiresAt: instantSchema.openapi({ description: 'When it ends if it is not used.' }),
+  clientAddress: z.string().nullable().openapi({ description: 'Of IPv6 the first 64 bits.', example: '192.0.2.7' }),
+  userAgent: z.string().nullable().openapi({ example: 'Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0' }),
+  isCurrent: z.boolean().openapi({ description: 'The session of this request.' }),
+});
 
 export const sessionIdParamSchema = z.object({ sessionId: sessionIdSchema });
-export const endedSessionSchema = z.object({ sessionId: sessionIdSchema }).openapi('EndedSession');
+export const endedSessionSchema = objectSchema('EndedSession', { sessionId: sessionIdSchema });
 
 export const endSessionsQuerySchema = z.object({
   keep: z.enum(['current']).optional().openapi({ description: 'All but the session of this request.' }),
 });
-export const endedSessionsSchema = z.object({ ended: z.int().min(0).openapi({ example: 3 }) }).openapi('EndedSessions');
+export const endedSessionsSchema = objectSchema('EndedSessions', { ended: z.int().min(0).openapi({ example: 3 }) });
 
-export const securityEventPageSchema = pageSchema(
-  z
-    .object({
-      kind: z.enum(securityEventKinds),
-      at: instantSchema.openapi({ description: 'The first of `count`.' }),
-      count: z.int().min(1).openapi({ description: 'How many equal events there were within an hour.', example: 1 }),
-      clientAddress: z.string().nullable().openapi({ description: 'The last.', example: '192.0.2.7' }),
-      detail: z
-        .record(z.string(), z.union([z.string(), z.number()]))
-        .openapi({ example: { deviceId: 'dev_8k2m4n6p' } }),
-    })
-    .openapi('SecurityEvent'),
-).openapi('SecurityEventPage');
+export const securityEventPageSchema = objectPageSchema('SecurityEvent', {
+  kind: z.enum(securityEventKinds),
+  at: instantSchema.openapi({ description: 'The first of `count`.' }),
+  count: z.int().min(1).openapi({ description: 'How many equal events there were within an hour.', example: 1 }),
+  clientAddress: z.string().nullable().openapi({ description: 'The last.', example: '192.0.2.7' }),
+  detail: z.record(z.string(), z.union([z.string(), z.number()])).openapi({ example: { deviceId: 'dev_8k2m4n6p' } }),
+});
