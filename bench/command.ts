@@ -1,16 +1,15 @@
 // B3 and B3e: from an HTTP command to the device's report of the new position on the relay. B3 goes through bridge and broker,
 // B3e over a direct connection, against the way of B3. Each command is accounted for.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { connectAsync, type IClientOptions, type MqttClient } from 'mqtt';
+import { connectAsync } from 'mqtt';
 import type { Activation } from '../rig/clients/accounts.ts';
-import { sendWithoutDelay } from '../rig/clients/mqtt-client.ts';
 import { GatewayProcess } from '../rig/services/processes.ts';
 import { connectFramed } from './parts/framed-client.ts';
-import { ask, encodeRequest, openConnection } from './parts/http-load.ts';
 import type { Measure } from './parts/results.ts';
 import { BenchRig } from './parts/rig.ts';
 import { compareSides, ratiosOf, type Benchmark, type BenchOptions } from './parts/rounds.ts';
 import { percentile } from './parts/statistics.ts';
+import { carryOut, TimedCommands } from './parts/timed-commands.ts';
 
 type Side = 'bridge' | 'direct' | 'gateway';
 type Times = Record<50 | 99, number>;
@@ -19,9 +18,7 @@ const fullCommands = 300;
 const quickCommands = 20;
 const percents = [50, 99] as const;
 const targetsMs: Times = { 50: 4.5, 99: 8 };
-const lostAfterMs = 5_000;
 const surplusWithinMs = 300;
-const positions = ['up', 'middle', 'down'] as const;
 const settings = [
   'one after the other; every command moves the switch, its report at QoS 1; all sockets send without delay',
 ];
@@ -64,8 +61,6 @@ export const directCommand: Benchmark = {
   },
 };
 
-type Push = { topic: string; payload: { params: { position?: string } } };
-
 /** Commands of all sides go one after the other. */
 async function measureCommands(name: string, sides: readonly Side[], options: BenchOptions) {
   const count = options.isQuick ? quickCommands : fullCommands;
@@ -74,16 +69,8 @@ async function measureCommands(name: string, sides: readonly Side[], options: Be
   const startGateway = () => GatewayProcess.start(rig.worker.url, { LOG_LEVEL: 'info' });
   await using gateway = sides.includes('gateway') ? await startGateway() : null;
   const failures: string[] = [];
-  const seen = { commands: 0, reports: 0 };
-  let expected = { topic: '', position: '', arrive: (_atMs: number): void => undefined };
-  await rig.follow(
-    rig.devices.map(({ topics }) => topics.propertyPost),
-    (text) => {
-      const { topic, payload } = JSON.parse(text) as Push;
-      seen.reports += 1;
-      if (topic === expected.topic && payload.params.position === expected.position) expected.arrive(performance.now());
-    },
-  );
+  const commands = await TimedCommands.open(rig);
+  let heard = 0;
   const deviceOf = (side: Side): Activation => {
     const device = rig.devices[sides.indexOf(side)];
     if (device === undefined) throw new Error(`no device for ${side}`);
@@ -97,52 +84,25 @@ async function measureCommands(name: string, sides: readonly Side[], options: Be
       gateway: `mqtt://127.0.0.1:${gateway?.port}`,
     };
     const open = side === 'direct' ? connectFramed : connectAsync;
-    const client = await connectDevice(open, urls[side], device, () => (seen.commands += 1));
+    const { clientId, username, password } = device.mqtt;
+    const client = await open(urls[side], { clientId, username, password, protocolVersion: 4, reconnectPeriod: 0 });
     await options.keep({ stop: () => client.endAsync(true) });
+    await carryOut(client, [device], () => (heard += 1));
   }
   const run = async (side: Side): Promise<Times> => {
-    const { deviceId, topics } = deviceOf(side);
-    const [path, token] = [`/api/v1/devices/${deviceId}/control`, rig.worker.owner.token];
-    const connection = await openConnection(rig.worker.port);
     const timesMs: number[] = [];
-    Object.assign(seen, { commands: 0, reports: 0 });
+    heard = commands.reports = 0;
     for (let sent = 0; sent < count; sent += 1) {
-      const position = positions[sent % positions.length] ?? 'up';
-      const { promise: arrived, resolve: arrive } = Promise.withResolvers<number>();
-      expected = { topic: topics.propertyPost, position, arrive };
-      const startedAtMs = performance.now();
-      const answer = await ask(connection, encodeRequest({ path, token, body: { action: 'toggle', position } }));
-      if (!answer.includes('command_sent')) throw new Error(`a command was refused: ${answer}`);
-      const atMs = await Promise.race([arrived, sleep(lostAfterMs, null, { ref: false })]);
-      if (atMs === null) failures.push(`${side}: a report did not arrive`);
-      else timesMs.push(atMs - startedAtMs);
+      const ms = await commands.send(deviceOf(side));
+      if (ms === null) failures.push(`${side}: a report did not arrive`);
+      else timesMs.push(ms);
     }
-    connection.destroy();
     // For reports that should not come.
     await sleep(surplusWithinMs);
-    if (seen.commands !== count) failures.push(`${side}: ${count} commands sent, the device heard ${seen.commands}`);
-    if (seen.reports > count) failures.push(`${side}: ${count} commands sent, ${seen.reports} reports came`);
+    if (heard !== count) failures.push(`${side}: ${count} commands sent, the device heard ${heard}`);
+    if (commands.reports > count) failures.push(`${side}: ${count} commands sent, ${commands.reports} reports came`);
     return { 50: percentile(timesMs, 50), 99: percentile(timesMs, 99) };
   };
   const show = (round: Times): string => `p50 ${round[50].toFixed(1)} ms, p99 ${round[99].toFixed(1)} ms`;
   return { times: await compareSides(name, sides, options, run, show), failures };
-}
-
-/** A device that reports the commanded position at once. */
-async function connectDevice(
-  open: (url: string, options: IClientOptions) => Promise<MqttClient>,
-  url: string,
-  { mqtt: { clientId, username, password }, topics }: Activation,
-  onCommand: () => void,
-): Promise<MqttClient> {
-  const client = await open(url, { clientId, username, password, protocolVersion: 4, reconnectPeriod: 0 });
-  sendWithoutDelay(client);
-  client.on('message', (_, payload) => {
-    onCommand();
-    const { id, params } = JSON.parse(payload.toString()) as { id: string; params: { position: string } };
-    const report = { method: 'thing.event.property.post', id, params: { position: params.position, wifi_rssi: -58 } };
-    client.publish(topics.propertyPost, JSON.stringify(report), { qos: 1 });
-  });
-  await client.subscribeAsync(topics.propertySet, { qos: 1 });
-  return client;
 }
