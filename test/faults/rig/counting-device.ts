@@ -39,12 +39,10 @@ export class CountingDevice {
     this.#client.stream.destroy();
   }
 
-  /** @param handMovedTo what it reports first, because a hand moved it meanwhile */
-  async comeBack(handMovedTo?: string): Promise<void> {
+  async comeBack(): Promise<void> {
     this.#client.options.reconnectPeriod = reconnectMs;
     this.#client.reconnect();
     await this.changes.until('the device is back', () => this.#client.connected);
-    if (handMovedTo !== undefined) await this.report(handMovedTo);
   }
 
   stop(): void {

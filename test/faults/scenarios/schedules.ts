@@ -5,9 +5,9 @@ import { ApiError, dataOf } from '../../../rig/clients/api.ts';
 import type { Random } from '../../../rig/inputs/random.ts';
 import { WorkerRig } from '../../../rig/worker/worker-rig.ts';
 import type { CommandBody } from '../../../client/src/command.ts';
-import type { Run, ScheduleBody } from '../../../client/src/schedules.ts';
+import { putSchedule, type Run, type ScheduleBody } from '../../../client/src/schedules.ts';
 import { CountingDevice } from '../rig/counting-device.ts';
-import { judgeLedger, type ByHand, type Planned } from '../rig/ledger.ts';
+import { judgeLedger, type Planned } from '../rig/ledger.ts';
 import type { Scenario } from '../rig/scenario.ts';
 
 const secondMs = 1_000;
@@ -15,9 +15,8 @@ const minuteMs = 60_000;
 const up: CommandBody = { action: 'toggle', position: 'up' };
 const down: CommandBody = { action: 'toggle', position: 'down' };
 const pulse: CommandBody = { action: 'pulse' };
-/** The ring keeps 200. */
-const maxRuns = 180;
-const byHand = { name: 'by hand', graceMs: 10 * secondMs };
+/** A page of the ledger. */
+const maxRuns = 100;
 const endsWithinMs = 3 * minuteMs;
 
 export const schedules: Scenario = {
@@ -29,7 +28,7 @@ export const schedules: Scenario = {
     const activations = await worker.activateMany(count(4, 2));
     const users = activations.map((activation) => new User(worker, random, new CountingDevice(worker.url, activation)));
     try {
-      await Promise.all(users.map((user) => user.begin()));
+      await Promise.all(users.map(({ device }) => worker.untilStatus(device.deviceId, ({ online }) => online)));
       const living = users.map((user) => user.live());
       for (let kill = 0; kill < kills; kill += 1) {
         const { planned, device } = random.pick(users as [User, ...User[]]);
@@ -46,19 +45,9 @@ export const schedules: Scenario = {
       for (const user of users) user.isLeaving = true;
       await Promise.all(living);
       const judged = await Promise.all(users.map((user) => user.judge()));
-      const runs = judged.flatMap((one) => one.runs);
-      const outcomes = Object.entries(
-        Object.groupBy(runs, ({ outcome, reason }) => [outcome, reason ?? []].flat().join(' ')),
-      );
-      const again = users.reduce(
-        (sum, { device: { presses } }) => sum + presses.length - new Set(presses.map(({ id }) => id)).size,
-        0,
-      );
-      const facts = [
-        `${runs.length} runs`,
-        ...outcomes.map(([what, some]) => `${some?.length} ${what}`),
-        `${again} positions heard again`,
-      ];
+      const runs = judged.flatMap((user) => user.runs);
+      const outcomes = Map.groupBy(runs, ({ outcome, reason }) => `${outcome} ${reason ?? ''}`.trim());
+      const facts = [`${runs.length} runs`, ...[...outcomes].map(([what, { length }]) => `${length} ${what}`)];
       return [{ label: `${kills} kills`, facts, failures: judged.flatMap(({ failures }) => failures) }];
     } finally {
       for (const { device } of users) device.stop();
@@ -73,8 +62,6 @@ class User {
   isLeaving = false;
   readonly #worker: WorkerRig;
   readonly #random: Random;
-  readonly #byHand: ByHand = { ...byHand, asked: 0, answeredIds: [] };
-  #handId = '';
 
   constructor(worker: WorkerRig, random: Random, device: CountingDevice) {
     this.#worker = worker;
@@ -83,92 +70,54 @@ class User {
     device.isAnswering = () => random.isBelow(0.75);
   }
 
-  get #routes() {
-    return this.#worker.owner.api.devices[':deviceId'];
-  }
-
-  /** Recurring schedules for the minutes to come, and the one that is run by hand. */
-  async begin(): Promise<void> {
-    const { deviceId } = this.device;
-    await this.#worker.untilStatus(deviceId, ({ online }) => online);
-    const timeOf = (atMs: number) => new Date(atMs).toISOString().slice(11, 16);
-    const hand = { at: timeOf(Date.now() - 60 * minuteMs), zone: 'UTC', enabled: false, command: pulse };
-    const made = await dataOf(
-      this.#routes.schedules.$post({ param: { deviceId }, json: { ...hand, name: byHand.name } }),
-    );
-    this.#handId = made.scheduleId;
-    for (let minute = 1; minute <= 15; minute += 1) {
-      const at = timeOf(Date.now() + minute * minuteMs);
-      await this.#make(`each day at ${at}`, { at, zone: 'UTC', jitterSeconds: 5, ...this.#command() });
-    }
-  }
-
   async live(): Promise<void> {
-    for (let made = 0; !this.isLeaving && this.planned.length + this.#byHand.asked < maxRuns; made += 1) {
+    for (let made = 0; !this.isLeaving && this.planned.length < maxRuns; made += 1) {
+      const minuteAtMs = Math.ceil(Date.now() / minuteMs) * minuteMs;
+      // Not so soon that the answer may come after it, nor so late that the scenario waits for it.
+      const isNear = minuteAtMs > Date.now() + 10 * secondMs && minuteAtMs < Date.now() + 30 * secondMs;
+      if (isNear && made % 4 === 0) {
+        await this.#make(minuteAtMs, { at: new Date(minuteAtMs).toISOString().slice(11, 16), zone: 'UTC' }, 5);
+      } else {
+        const dueAtMs = Date.now() + this.#random.between(500, 8_000);
+        await this.#make(dueAtMs, { at: new Date(dueAtMs).toISOString() }, this.#random.pick([0, 0, 2]));
+      }
       await sleep(this.#random.between(500, 2_000));
-      const at = new Date(Date.now() + this.#random.between(500, 8_000)).toISOString();
-      if (made % 8 === 7) await this.#runByHand();
-      else await this.#make(`once ${made}`, { at, jitterSeconds: this.#random.pick([0, 0, 2]), ...this.#command() });
     }
   }
 
   /** Once each due time that was promised has come. */
   async judge(): Promise<{ runs: Run[]; failures: string[] }> {
-    const latestMs = Math.max(
-      Date.now(),
-      ...this.planned.filter(({ name }) => name.startsWith('once')).map(({ lastMs }) => lastMs),
-    );
-    await sleep(latestMs - Date.now());
-    const due = this.planned.filter(({ dueAtMs }) => dueAtMs <= latestMs);
+    await sleep(Math.max(...this.planned.map(({ lastMs }) => lastMs)) - Date.now());
     let runs: Run[] = [];
     const isOver = async (): Promise<boolean> => {
       await sleep(secondMs);
       runs = await this.#readRuns();
-      const names = new Set(runs.map(({ name }) => name));
+      const names = runs.map(({ name }) => name);
       return (
         runs.every(({ outcome }) => outcome !== 'running') &&
-        due.every(({ name, isAnswered }) => !isAnswered || names.has(name))
+        this.planned.every(({ name, isAnswered }) => !isAnswered || names.includes(name))
       );
     };
     // What has no outcome by then has none: the judgement says which.
     await eventually('the end of all runs', isOver, endsWithinMs).catch(() => undefined);
-    const ofDue = this.planned.filter(
-      ({ dueAtMs, name }) => dueAtMs <= latestMs || runs.some((run) => run.name === name),
-    );
-    return { runs, failures: judgeLedger(ofDue, this.#byHand, runs, this.device.presses) };
+    return { runs, failures: judgeLedger(this.planned, runs, this.device.presses) };
   }
 
-  #command() {
+  async #make(dueAtMs: number, times: Pick<ScheduleBody, 'at' | 'zone'>, jitterSeconds: number): Promise<void> {
+    const name = `${this.planned.length} at ${times.at as string}`;
     const graceSeconds = this.#random.pick([5, 10]);
-    return this.#random.isBelow(0.5)
-      ? { command: pulse, graceSeconds }
-      : { command: this.#random.pick([up, down]), graceSeconds: graceSeconds * 2 };
-  }
-
-  async #make(name: string, body: ScheduleBody & { jitterSeconds: number; graceSeconds: number }): Promise<void> {
-    const { deviceId } = this.device;
-    const made = await answerOf(dataOf(this.#routes.schedules.$post({ param: { deviceId }, json: { ...body, name } })));
+    const command = this.#random.pick([pulse, pulse, up, down]);
+    const body = { ...times, name, jitterSeconds, graceSeconds, command };
+    const made = await answerOf(putSchedule(this.#worker.owner.api, this.device.deviceId, body));
     if (made === 'refused') return;
-    const dueAtMs = Date.parse(made === 'unknown' ? (body.at as string) : (made.nextDueAt ?? ''));
-    const lastMs = dueAtMs + (body.jitterSeconds + body.graceSeconds) * secondMs;
+    const lastMs = dueAtMs + (jitterSeconds + graceSeconds) * secondMs;
     this.planned.push({ name, dueAtMs, lastMs, isAnswered: made !== 'unknown' });
   }
 
-  async #runByHand(): Promise<void> {
-    const param = { deviceId: this.device.deviceId, scheduleId: this.#handId };
-    const run = await answerOf(dataOf(this.#routes.schedules[':scheduleId'].run.$post({ param })));
-    if (run === 'refused') return;
-    this.#byHand.asked += 1;
-    if (run !== 'unknown') this.#byHand.answeredIds.push(run.runId);
-  }
-
   async #readRuns(): Promise<Run[]> {
+    const { runs } = this.#worker.owner.api.devices[':deviceId'];
     const param = { deviceId: this.device.deviceId };
-    const read = (page: number) =>
-      dataOf(this.#routes.runs.$get({ param, query: { size: '100', page: String(page) } }));
-    const [first, second] = [await read(1), await read(2)];
-    if (first.dropped > 0) throw new Error(`${first.dropped} runs were dropped`);
-    return [...first.list, ...second.list];
+    return (await dataOf(runs.$get({ param, query: { size: String(maxRuns) } }))).list;
   }
 }
 
@@ -182,22 +131,16 @@ async function answerOf<T>(asking: Promise<T>): Promise<T | 'refused' | 'unknown
 }
 
 const leaseSeconds = 5;
-/** What becomes of a device while it is away, and whether `then` may reach it. */
-const fates = [
-  { what: 'comes back', reaches: true },
-  { what: 'is pressed meanwhile', reaches: false },
-  { what: 'is moved by a hand meanwhile', reaches: false },
-] as const;
 
 export const leases: Scenario = {
   name: 'leases',
-  title: 'devices are away when their lease ends; the Worker is killed meanwhile',
+  title: 'three devices are away when their lease ends, one is pressed and one moved meanwhile; the Worker is killed',
   seenBy: 'the devices’ own counts',
   run: async ({ count }) => {
     const awayMs = count(10, 3) * secondMs;
     // With a broker, a command for an absent device would need a bridge.
     const worker = await WorkerRig.start({ vars: { BROKER: 'none' } });
-    const activations = await worker.activateMany(fates.length);
+    const activations = await worker.activateMany(3);
     const devices = activations.map((activation) => new CountingDevice(worker.url, activation));
     const routes = worker.owner.api.devices[':deviceId'];
     const press = ({ deviceId }: CountingDevice, json: object) =>
@@ -215,18 +158,16 @@ export const leases: Scenario = {
       await sleep(leaseSeconds * secondMs + awayMs);
       await press(devices[1]!, { action: 'toggle', position: 'middle' });
       const backAtMs = Date.now();
-      await Promise.all(devices.map((device, index) => device.comeBack(index === 2 ? 'middle' : undefined)));
+      await Promise.all(devices.map((device) => device.comeBack()));
+      await devices[2]!.report('middle');
       const leaseOf = async ({ deviceId }: CountingDevice) =>
         (await dataOf(routes.status.$get({ param: { deviceId } }))).lease;
       const areOver = async () => (await Promise.all(devices.map(leaseOf))).every((lease) => lease === undefined);
       await eventually('the end of all leases', areOver, minuteMs);
       // For a `then` that should not come.
       await sleep(15 * secondMs);
-      const failures = devices.flatMap(({ presses }, index) => {
-        const { what, reaches } = fates[index]!;
-        const ends = presses.filter(({ params }) => params.position === 'down').length;
-        return ends === (reaches ? 1 : 0) ? [] : [`a device that ${what} heard the end ${ends} times`];
-      });
+      const ends = devices.map(({ presses }) => presses.filter(({ params }) => params.position === 'down').length);
+      const failures = ends.join() === '1,0,0' ? [] : [`the devices heard the end ${ends.join(', ')} times`];
       const endedMs = (devices[0]?.presses.at(-1)?.atMs ?? 0) - backAtMs;
       return [{ label: `${awayMs / secondMs} s away`, facts: [`ended ${endedMs} ms after the return`], failures }];
     } finally {
