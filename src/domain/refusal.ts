@@ -124,6 +124,18 @@ export function limitReached(name: Limit['name'], max: number): RefusedError {
   return new RefusedError({ kind: 'limit_reached', limit: { name, max } });
 }
 
+export function rateLimited(limit: string, retryAfterSeconds: number): RefusedError {
+  return new RefusedError({ kind: 'rate_limited', limit, retryAfterSeconds });
+}
+
+export function invalidInput(path: string, problem: string): RefusedError {
+  return new RefusedError({ kind: 'invalid_input', path, problem });
+}
+
+export function notFound(what: Extract<Refusal, { kind: 'not_found' }>['what'], id?: string): RefusedError {
+  return new RefusedError({ kind: 'not_found', what, ...(id !== undefined && { id }) });
+}
+
 export function accept<T>(value: T): { ok: true; value: T } {
   return { ok: true, value };
 }

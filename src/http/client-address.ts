@@ -4,7 +4,7 @@ import { createMiddleware } from 'hono/factory';
 import type { Context } from 'hono';
 import { isOneOf } from '../crypto/secrets.ts';
 import { networkOf } from '../domain/client-network.ts';
-import { credentialRefused, RefusedError } from '../domain/refusal.ts';
+import { credentialRefused, invalidInput, RefusedError } from '../domain/refusal.ts';
 import { holdToShield, type FloodShield } from '../pacing/rate-limits.ts';
 import { deviceAddressHeader } from '../protocol/gateway.ts';
 import type { AppEnv } from './router.ts';
@@ -28,9 +28,7 @@ export const trustGateway = createMiddleware<AppEnv>(async (c, next) => {
     if (secret === undefined || !(await isOneOf(secret, c.var.context.config.gatewaySecrets))) {
       throw new RefusedError(credentialRefused('gateway_secret', secret === undefined ? 'missing' : 'wrong'));
     }
-    if (!/^[0-9A-Fa-f.:]{2,45}$/.test(address)) {
-      throw new RefusedError({ kind: 'invalid_input', path: deviceAddressHeader, problem: 'expected an IP address' });
-    }
+    if (!/^[0-9A-Fa-f.:]{2,45}$/.test(address)) throw invalidInput(deviceAddressHeader, 'expected an IP address');
     c.set('context', { ...c.var.context, clientAddress: networkOf(address) });
   }
   await next();

@@ -5,7 +5,7 @@ import { createRoute, OpenAPIHono, type RouteConfig, type z } from '@hono/zod-op
 import { zValidator } from '@hono/zod-validator';
 import type { Context, MiddlewareHandler } from 'hono';
 import { createMiddleware } from 'hono/factory';
-import { RefusedError, type Refusal, type Limit } from '../domain/refusal.ts';
+import { invalidInput, RefusedError, type Limit, type Refusal } from '../domain/refusal.ts';
 import { runInBackground, type ServiceContext } from '../context.ts';
 import type { Actor } from '../domain/access.ts';
 
@@ -74,9 +74,7 @@ function refusalOf(issues: readonly z.core.$ZodIssue[]): Refusal {
 }
 
 export const requireUpgrade = createMiddleware<AppEnv>(async (c, next) => {
-  if (c.req.header('Upgrade')?.toLowerCase() !== 'websocket') {
-    throw new RefusedError({ kind: 'invalid_input', path: 'Upgrade', problem: 'expected a WebSocket' });
-  }
+  if (c.req.header('Upgrade')?.toLowerCase() !== 'websocket') throw invalidInput('Upgrade', 'expected a WebSocket');
   await next();
 });
 

@@ -3,7 +3,7 @@
 import { finishInBackground, runInBackground } from '../context.ts';
 import type { Config } from '../config.ts';
 import { rememberNewest } from '../domain/newest.ts';
-import { RefusedError } from '../domain/refusal.ts';
+import { rateLimited } from '../domain/refusal.ts';
 
 export type QueueSizes = {
   /** Places for known clients, and as many for strangers. */
@@ -35,7 +35,8 @@ export class PasswordQueue {
     const rivals = this.#waiting.filter((waiting) => waiting.isKnown === isKnown);
     const ofAddress = rivals.filter((waiting) => waiting.address === address);
     const isFull = rivals.length >= this.#sizes.waiting;
-    if (isFull || (!isKnown && ofAddress.length >= this.#sizes.waitingPerAddress)) throw queueIsFull();
+    if (isFull || (!isKnown && ofAddress.length >= this.#sizes.waitingPerAddress))
+      throw rateLimited('password_queue', retryAfterSeconds);
   }
 
   /** @throws RefusedError `rate_limited` if too many wait, or if the turn does not come in time */
@@ -66,7 +67,7 @@ export class PasswordQueue {
     // Both may happen at once: who left the list has the turn.
     if (index < 0) return;
     this.#waiting.splice(index, 1);
-    throw queueIsFull();
+    throw rateLimited('password_queue', retryAfterSeconds);
   }
 
   async #restAndHandOn(): Promise<void> {
@@ -75,10 +76,6 @@ export class PasswordQueue {
     if (next === undefined) this.#isBusy = false;
     else next.start(undefined);
   }
-}
-
-function queueIsFull(): RefusedError {
-  return new RefusedError({ kind: 'rate_limited', limit: 'password_queue', retryAfterSeconds });
 }
 
 const sizes = { waiting: 8, waitingPerAddress: 2, waitMs: 5_000 };

@@ -2,7 +2,7 @@
 // the memory of an isolate. Counts nothing exactly: login attempts are counted in login-attempts.ts.
 import { finishInBackground, type ServiceContext } from '../context.ts';
 import type { Config } from '../config.ts';
-import { RefusedError } from '../domain/refusal.ts';
+import { rateLimited } from '../domain/refusal.ts';
 import { Buckets } from '../domain/token-bucket.ts';
 import { describeError, log } from '../log.ts';
 
@@ -28,7 +28,7 @@ export async function isWithinShield({ env, config }: Limited, shield: FloodShie
 /** @throws RefusedError `rate_limited` */
 export async function holdToShield(context: Limited, shield: FloodShield, key: string): Promise<void> {
   if (await isWithinShield(context, shield, key)) return;
-  throw new RefusedError({ kind: 'rate_limited', limit: shield, retryAfterSeconds: periodSeconds(shield) });
+  throw rateLimited(shield, periodSeconds(shield));
 }
 
 /** `write`: writes to the one database of all users. */
@@ -48,7 +48,7 @@ export async function holdToUserRate({ config }: Limited, userId: number, reques
   const waitMs = bucketsOf(config)[request].takeInAdvance(String(userId), maxWaitMs, Date.now(), cost);
   if (waitMs === undefined) {
     const limit = request === 'write' ? 'userWritesPerSecond' : 'userRequestsPerSecond';
-    throw new RefusedError({ kind: 'rate_limited', limit, retryAfterSeconds: maxWaitMs / 1000 });
+    throw rateLimited(limit, maxWaitMs / 1000);
   }
   if (waitMs > 0) await finishInBackground(scheduler.wait(waitMs));
 }

@@ -7,7 +7,7 @@ import { readSetting } from '../../db/accounts/operator.ts';
 import { findUser, findUserByName, insertUser, type UserRow } from '../../db/accounts/users.ts';
 import { isCommonPassword } from '../../domain/common-password.ts';
 import { foldName } from '../../domain/names.ts';
-import { credentialRefused, RefusedError } from '../../domain/refusal.ts';
+import { credentialRefused, invalidInput, RefusedError } from '../../domain/refusal.ts';
 import type { PasswordBody } from '../../protocol/http/users.ts';
 import { runInBackground, type ServiceContext } from '../../context.ts';
 import { noteEndedKeys } from './api-keys.ts';
@@ -32,7 +32,7 @@ export async function registerUser(
   const names = { foldedUsername: foldName(username), foldedEmail: foldName(email) };
   await refuseTaken(database, names);
   if (names.foldedUsername.includes('@') && names.foldedUsername !== names.foldedEmail) {
-    throw new RefusedError({ kind: 'invalid_input', path: 'username', problem: 'holds an @ and is not the email' });
+    throw invalidInput('username', 'holds an @ and is not the email');
   }
   const passwordHash = await queue.run(client, () => hashPassword(password));
   const projectId = createId('prj_', 8);

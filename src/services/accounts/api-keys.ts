@@ -4,9 +4,9 @@ import { runInBackground, type ServiceContext } from '../../context.ts';
 import { createSecret, digestOf, isEqualDigest } from '../../crypto/secrets.ts';
 import * as keys from '../../db/accounts/api-keys.ts';
 import { findProduct } from '../../db/products/products.ts';
-import { actorOf, scopes, type Actor } from '../../domain/access.ts';
+import { actorOf, scopes } from '../../domain/access.ts';
 import type { PageRequest } from '../../domain/pagination.ts';
-import { accept, credentialRefused, refuse, limitReached, RefusedError, type Outcome } from '../../domain/refusal.ts';
+import { accept, credentialRefused, limitReached, notFound, refuse, RefusedError } from '../../domain/refusal.ts';
 import type { ApiKeyBody } from '../../protocol/http/api-keys.ts';
 import { tellRelays } from '../../objects/calls/stubs.ts';
 import { recordSecurityEvent } from './security-events.ts';
@@ -43,7 +43,7 @@ export async function createApiKey(
   const granted = scopes.filter((scope) => requested?.includes(scope) ?? true);
   // Of any owner: a user may have devices of somebody else's product.
   if (productKey !== null && (await findProduct(context.primary(), productKey)) === undefined) {
-    throw new RefusedError({ kind: 'not_found', what: 'product', id: productKey });
+    throw notFound('product', productKey);
   }
   const keyId = createSecret('ak_', 20);
   const apiKey = createSecret('sk_', 40);
@@ -74,9 +74,7 @@ export async function removeApiKey(context: ServiceContext, userId: number, keyI
   if (isDeleted) recordSecurityEvent(context, { userId, kind: 'key_deleted', detail: { keyId } });
   if (isDeleted) return { keyId };
   const isKnown = (await keys.findApiKey(database, keyId)) !== undefined;
-  throw new RefusedError(
-    isKnown ? { kind: 'not_owner', of: 'api_key', id: keyId } : { kind: 'not_found', what: 'api_key', id: keyId },
-  );
+  throw isKnown ? new RefusedError({ kind: 'not_owner', of: 'api_key', id: keyId }) : notFound('api_key', keyId);
 }
 
 /** After their rows are gone: they end here, and their sockets at the relay. */
@@ -87,7 +85,7 @@ export async function noteEndedKeys({ env }: ServiceContext, keyIds: readonly st
 }
 
 /** Whose key this is. An address with too many wrong pairs is refused, except with keys that are known here. */
-export async function authenticateKey(context: ServiceContext, keyId: string, secret: string): Promise<Outcome<Actor>> {
+export async function authenticateKey(context: ServiceContext, keyId: string, secret: string) {
   const { clientAddress } = context;
   const retryAfterSeconds = blocked.secondsLeft(clientAddress);
   if (retryAfterSeconds > 0 && !knownKeys.has(keyId)) {

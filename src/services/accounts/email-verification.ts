@@ -5,7 +5,7 @@ import type { Config } from '../../config.ts';
 import { digestOf } from '../../crypto/secrets.ts';
 import { useEmailVerification } from '../../db/accounts/mailed-tokens.ts';
 import type { UserRow } from '../../db/accounts/users.ts';
-import { RefusedError } from '../../domain/refusal.ts';
+import { invalidInput, rateLimited, RefusedError } from '../../domain/refusal.ts';
 import { dayMs } from '../../domain/time.ts';
 import { deliver, issueToken, openToken } from './mails.ts';
 import { recordSecurityEvent } from './security-events.ts';
@@ -25,9 +25,7 @@ export async function mailVerification(context: ServiceContext, { id, email }: P
   if (mail === undefined) return;
   const kind = { purpose: 'emailVerification', prefix: 'ev_', lifeMs: dayMs, url } as const;
   const issued = await issueToken(context, id, kind);
-  if (issued === undefined) {
-    throw new RefusedError({ kind: 'rate_limited', limit: 'emailVerificationsPerHour', retryAfterSeconds: 3_600 });
-  }
+  if (issued === undefined) throw rateLimited('emailVerificationsPerHour', 3_600);
   const text = `Somebody made an account with this e-mail address. Within 24 hours you can confirm here that it is yours:
 
 ${issued.link ?? issued.token}
@@ -42,8 +40,6 @@ export async function verifyEmail(context: ServiceContext, token: string): Promi
   const secret = await openToken(context.config, ['ev_'], token);
   const hash = secret === undefined ? undefined : await digestOf(secret);
   const userId = hash && (await useEmailVerification(context.primary(), hash, Date.now()));
-  if (typeof userId !== 'number') {
-    throw new RefusedError({ kind: 'invalid_input', path: 'token', problem: 'is unknown, used or expired' });
-  }
+  if (typeof userId !== 'number') throw invalidInput('token', 'is unknown, used or expired');
   recordSecurityEvent(context, { userId, kind: 'email_verified' });
 }

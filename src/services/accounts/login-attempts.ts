@@ -10,7 +10,7 @@ import {
   readFailures,
 } from '../../db/accounts/login-attempts.ts';
 import { attemptOpensAt, countFailedAttempt, type ThrottleKeyName } from '../../domain/login-throttle.ts';
-import { RefusedError } from '../../domain/refusal.ts';
+import { rateLimited } from '../../domain/refusal.ts';
 import type { Limits } from '../../limits.ts';
 import { dayMs } from '../../domain/time.ts';
 
@@ -93,5 +93,5 @@ async function refuseWhileClosed(database: Database, attempt: LoginAttempt, nowM
 function refuseUntil(opensAtMs: number, nowMs: number): void {
   if (opensAtMs <= nowMs) return;
   const retryAfterSeconds = Math.ceil((opensAtMs - nowMs) / 1000);
-  throw new RefusedError({ kind: 'rate_limited', limit: 'login_attempts', retryAfterSeconds });
+  throw rateLimited('login_attempts', retryAfterSeconds);
 }

@@ -7,7 +7,7 @@ import { findPasswordReset } from '../../db/accounts/mailed-tokens.ts';
 import { replacePassword } from '../../db/accounts/refresh-tokens.ts';
 import { findUserByName, type UserRow } from '../../db/accounts/users.ts';
 import { foldName } from '../../domain/names.ts';
-import { RefusedError } from '../../domain/refusal.ts';
+import { invalidInput, notFound } from '../../domain/refusal.ts';
 import { log } from '../../log.ts';
 import { describePasswordChange, refuseWeak } from './accounts.ts';
 import { deliver, issueToken, openToken } from './mails.ts';
@@ -23,7 +23,7 @@ const prefixes = { mail: 'pm_', operator: 'pr_' } as const;
 /** Goes on after the answer, whose time would tell an account that exists. @throws RefusedError not_found without mails */
 export function requestPasswordReset(context: ServiceContext, email: string): void {
   const { mail } = context.config;
-  if (mail === undefined) throw new RefusedError({ kind: 'not_found', what: 'route' });
+  if (mail === undefined) throw notFound('route');
   const sendIfKnown = async (): Promise<void> => {
     const user = await findUserByName(context.primary(), foldName(email));
     // A username that looks like somebody else's email is nobody's address.
@@ -48,7 +48,7 @@ export async function resetPassword(
   { token, newPassword }: { token: string; newPassword: string },
 ) {
   refuseWeak(newPassword);
-  const refusal = new RefusedError({ kind: 'invalid_input', path: 'token', problem: 'is unknown, used or expired' });
+  const refusal = invalidInput('token', 'is unknown, used or expired');
   const secret = await openToken(context.config, Object.values(prefixes), token);
   if (secret === undefined) throw refusal;
   const queue = passwordQueueOf(context.config);

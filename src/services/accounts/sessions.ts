@@ -6,7 +6,7 @@ import type { Database } from '../../db/client.ts';
 import * as refreshTokens from '../../db/accounts/refresh-tokens.ts';
 import { findUserByName } from '../../db/accounts/users.ts';
 import { foldName } from '../../domain/names.ts';
-import { credentialRefused, RefusedError, unwrap, type Outcome } from '../../domain/refusal.ts';
+import { credentialRefused, notFound, RefusedError, unwrap, type Outcome } from '../../domain/refusal.ts';
 import { addRotation, judgeToken } from '../../domain/token-rotation.ts';
 import type { ServiceContext } from '../../context.ts';
 import { provePassword } from './accounts.ts';
@@ -177,7 +177,7 @@ export async function pageSessions(context: ServiceContext, caller: InSession, p
 
 export async function endSession(context: ServiceContext, { userId }: InSession, sessionId: string) {
   if (!(await refreshTokens.deleteSessionOf(context.primary(), userId, sessionId))) {
-    throw new RefusedError({ kind: 'not_found', what: 'session', id: sessionId });
+    throw notFound('session', sessionId);
   }
   recordSecurityEvent(context, { userId, kind: 'session_ended', detail: { because: 'ended_by_user' } });
   return { sessionId };

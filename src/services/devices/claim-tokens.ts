@@ -6,7 +6,7 @@ import { findDeviceBySerial } from '../../db/devices/devices.ts';
 import { findProduct } from '../../db/products/products.ts';
 import { requireRightOfKey, type Actor } from '../../domain/access.ts';
 import { BlockedAddresses } from '../../domain/newest.ts';
-import { limitReached, RefusedError } from '../../domain/refusal.ts';
+import { limitReached, notFound, rateLimited, RefusedError } from '../../domain/refusal.ts';
 import type { ServiceContext } from '../../context.ts';
 import type { ClaimTokenBody } from '../../protocol/http/ownership.ts';
 import { holdToShield, isWithinShield } from '../../pacing/rate-limits.ts';
@@ -67,7 +67,7 @@ export async function describeClaimToken(context: ServiceContext, actor: Actor, 
   requireRightOfKey(actor, 'claimDevices', undefined);
   const db = context.primary();
   const row = tokenPattern.test(token) ? await findClaimToken(db, await digestOf(token), Date.now()) : undefined;
-  if (row === undefined) throw new RefusedError({ kind: 'not_found', what: 'claim_token' });
+  if (row === undefined) throw notFound('claim_token');
   if (row.userId !== actor.userId) throw new RefusedError({ kind: 'not_owner', of: 'claim_token', id: '' });
   requireRightOfKey(actor, 'claimDevices', row.productKey ?? '');
   const [productId = '', deviceSN = ''] = (row.usedBy ?? '').split(/ (.*)/s);
@@ -93,7 +93,7 @@ export async function readClaimToken(
 
 function refuseBlocked({ clientAddress }: ServiceContext): void {
   const retryAfterSeconds = blocked.secondsLeft(clientAddress);
-  if (retryAfterSeconds > 0) throw new RefusedError({ kind: 'rate_limited', limit: shield, retryAfterSeconds });
+  if (retryAfterSeconds > 0) throw rateLimited(shield, retryAfterSeconds);
 }
 
 async function countFailure(context: ServiceContext): Promise<void> {

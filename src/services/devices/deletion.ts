@@ -4,7 +4,7 @@
 import { countDevicesOf, listDeviceIdsOf, type ProductDevicesFilter } from '../../db/devices/lists.ts';
 import { deleteRecords } from '../../db/devices/devices.ts';
 import type { Actor } from '../../domain/access.ts';
-import { RefusedError, type Outcome } from '../../domain/refusal.ts';
+import { invalidInput, RefusedError, type Outcome } from '../../domain/refusal.ts';
 import type { DeviceIdentity } from '../../domain/topics.ts';
 import { callDevice } from '../../objects/calls/stubs.ts';
 import { describeError, log } from '../../log.ts';
@@ -36,7 +36,7 @@ export async function deleteDevicesOf(
   const db = context.primary();
   const { id: productId, ownerId } = await findOwnProduct(db, actor, productKey, 'manageProducts');
   if (Object.values(filter).every((value) => value === undefined)) {
-    throw new RefusedError({ kind: 'invalid_input', path: 'createdAfter', problem: 'a filter is needed' });
+    throw invalidInput('createdAfter', 'a filter is needed');
   }
   const wanted = { ...filter, productId, ownerId };
   const failed = new Set<string>();

@@ -5,7 +5,7 @@ import { findDevice, type DeviceWithProduct } from '../../db/devices/devices.ts'
 import { findMemberRole } from '../../db/devices/members.ts';
 import { refusalOf, roleOf, type Actor, type DeviceAction, type Role } from '../../domain/access.ts';
 import type { EventOf, RequestKind, Results } from '../../domain/device/core/events.ts';
-import { RefusedError, unwrap, type Outcome } from '../../domain/refusal.ts';
+import { notFound, RefusedError, unwrap, type Outcome } from '../../domain/refusal.ts';
 import { isDeviceId } from '../../domain/topics.ts';
 import { callDevice, type RemoteDevice } from '../../objects/calls/stubs.ts';
 import { restoreById } from './lost-sessions.ts';
@@ -18,7 +18,7 @@ export async function requireDevice(
 ): Promise<DeviceWithProduct & { role: Role }> {
   const db = context.primary();
   const row = isDeviceId(deviceId) ? await findDevice(db, deviceId) : undefined;
-  if (row === undefined) throw new RefusedError({ kind: 'not_found', what: 'device', id: deviceId });
+  if (row === undefined) throw notFound('device', deviceId);
   const { device, product, maker } = row;
   const { userId } = actor;
   const memberRole = device.ownerId === userId ? undefined : await findMemberRole(db, device.id, userId);
@@ -68,7 +68,7 @@ function deciding<Event extends Request>(event: Event) {
 
 /** @throws RefusedError not_found for text that is no device id: each would wake an object of its own. */
 export function requireDeviceId(deviceId: string): string {
-  if (!isDeviceId(deviceId)) throw new RefusedError({ kind: 'not_found', what: 'device', id: deviceId });
+  if (!isDeviceId(deviceId)) throw notFound('device', deviceId);
   return deviceId;
 }
 

@@ -8,7 +8,7 @@ import type { DeviceWithProduct } from '../../db/devices/devices.ts';
 import { hasRight, hasScope, type Actor, type Role } from '../../domain/access.ts';
 import { nameOf, shortenSerial } from '../../domain/names.ts';
 import { describeStatus, type ConnectionStatusCode } from '../../domain/device-status.ts';
-import { limitReached, RefusedError } from '../../domain/refusal.ts';
+import { invalidInput, limitReached } from '../../domain/refusal.ts';
 import {
   formatCursor,
   offsetOf,
@@ -48,8 +48,7 @@ export async function pageDevices(
     return { list: [], total: 0, ...page };
   if (actor.productKey !== null) filter.productKey = actor.productKey;
   if (search !== undefined && search !== '') {
-    if (after !== undefined)
-      throw new RefusedError({ kind: 'invalid_input', path: 'after', problem: 'not with search' });
+    if (after !== undefined) throw invalidInput('after', 'not with search');
     await holdToUserRate(context, actor.userId, 'read', costs.search - 1);
     const { total, isCut, rows } = await searchDevices(db, { ...filter, search }, page, hasScope(actor, 'readSerial'));
     return { list: rows.map((row) => describeDevice(row, row.role, actor)), total, ...page, isCut };

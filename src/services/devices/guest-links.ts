@@ -8,7 +8,7 @@ import type { GuestLinkView, GuestReceipt, GuestView } from '../../domain/device
 import { unspent, spend, type Spent } from '../../domain/token-bucket.ts';
 import { BlockedAddresses, rememberNewest } from '../../domain/newest.ts';
 import type { Page, PageRequest } from '../../domain/pagination.ts';
-import { RefusedError, unwrap } from '../../domain/refusal.ts';
+import { rateLimited, RefusedError, unwrap } from '../../domain/refusal.ts';
 import { callDevice } from '../../objects/calls/stubs.ts';
 import type { ServiceContext } from '../../context.ts';
 import { holdToShield } from '../../pacing/rate-limits.ts';
@@ -87,9 +87,7 @@ export async function useGuestLink(
 async function requireLink(context: ServiceContext, token: string) {
   const { clientAddress } = context;
   const retryAfterSeconds = blocked.secondsLeft(clientAddress);
-  if (retryAfterSeconds > 0) {
-    throw new RefusedError({ kind: 'rate_limited', limit: 'guestGuessesPerAddressMinute', retryAfterSeconds });
-  }
+  if (retryAfterSeconds > 0) throw rateLimited('guestGuessesPerAddressMinute', retryAfterSeconds);
   const link = await readGuestToken(context.config.messagingSecrets, token);
   if (link === undefined) {
     if (context.config.rateLimits === 'production') countGuess(clientAddress, Date.now());

@@ -5,7 +5,7 @@ import * as transfers from '../../db/devices/transfers.ts';
 import type { Actor } from '../../domain/access.ts';
 import { foldName, nameOf } from '../../domain/names.ts';
 import type { PageRequest } from '../../domain/pagination.ts';
-import { limitReached, RefusedError } from '../../domain/refusal.ts';
+import { invalidInput, limitReached, notFound } from '../../domain/refusal.ts';
 import { recordSecurityEvent } from '../accounts/security-events.ts';
 import { endAtBroker } from '../broker/provisioning.ts';
 import type { ServiceContext } from '../../context.ts';
@@ -49,9 +49,7 @@ export async function offerDevice(context: ServiceContext, actor: Actor, deviceI
   const sender = await requireUser(context, actor.userId);
   requireVerified(context.config, sender);
   const foldedEmail = foldName(email);
-  if (sender.foldedEmail === foldedEmail) {
-    throw new RefusedError({ kind: 'invalid_input', path: 'email', problem: 'is your own' });
-  }
+  if (sender.foldedEmail === foldedEmail) throw invalidInput('email', 'is your own');
   const offeredAtMs = Date.now();
   const expiresAtMs = offeredAtMs + offerMs;
   const offerId = createId('', 16);
@@ -84,7 +82,7 @@ export async function answerOffer(context: ServiceContext, userId: number, devic
   const requestedAtMs = Date.now();
   const db = context.primary();
   const offer = await transfers.findTransfer(db, requireDeviceId(deviceId), userId);
-  if (offer === undefined) throw new RefusedError({ kind: 'not_found', what: 'transfer', id: deviceId });
+  if (offer === undefined) throw notFound('transfer', deviceId);
   const { offerId, fromUserId } = offer;
   const event = { kind: 'transfer_answered', userId, offerId, isAccepted, address: context.clientAddress } as const;
   const { mustRenew, ...identity } = await decide(context, deviceId, event);

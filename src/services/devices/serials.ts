@@ -6,7 +6,7 @@ import { deleteSerial, findSerials, listSerials, putSerials, type NewSerial } fr
 import type { Actor } from '../../domain/access.ts';
 import { nameOf } from '../../domain/names.ts';
 import { offsetOf, pagedDevices, type PageRequest } from '../../domain/pagination.ts';
-import { limitReached, RefusedError } from '../../domain/refusal.ts';
+import { invalidInput, limitReached, notFound } from '../../domain/refusal.ts';
 import type { ServiceContext } from '../../context.ts';
 import { serialEntrySchema, type SerialResult } from '../../protocol/http/serials.ts';
 import { findOwnProduct } from '../products/products.ts';
@@ -24,8 +24,7 @@ export async function registerSerials(
   const db = context.primary();
   const product = await findOwnProduct(db, actor, productKey, 'manageProducts');
   if (serials.length > maxSerials) {
-    const problem = `must have at most ${maxSerials} items`;
-    throw new RefusedError({ kind: 'invalid_input', path: 'serials', problem });
+    throw invalidInput('serials', `must have at most ${maxSerials} items`);
   }
   const wanted = new Map<string, z.infer<typeof serialEntrySchema>>();
   const lines = serials.map((entry, index) => {
@@ -88,8 +87,6 @@ export async function removeSerial(context: ServiceContext, actor: Actor, produc
   const db = context.primary();
   const product = await findOwnProduct(db, actor, productKey, 'manageProducts');
   if (await deleteSerial(db, product.id, deviceSN)) return { deviceSN };
-  if ((await findSerials(db, product.id, [deviceSN])).size === 0) {
-    throw new RefusedError({ kind: 'not_found', what: 'serial', id: deviceSN });
-  }
-  throw new RefusedError({ kind: 'invalid_input', path: 'deviceSN', problem: 'has activated: delete the device' });
+  if ((await findSerials(db, product.id, [deviceSN])).size === 0) throw notFound('serial', deviceSN);
+  throw invalidInput('deviceSN', 'has activated: delete the device');
 }

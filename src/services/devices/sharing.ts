@@ -9,7 +9,7 @@ import { inPerson, type Actor, type MemberRole } from '../../domain/access.ts';
 import { foldName } from '../../domain/names.ts';
 import type { InvitationChange, Party } from '../../domain/device/ownership/sharing.ts';
 import type { PageRequest } from '../../domain/pagination.ts';
-import { limitReached, RefusedError } from '../../domain/refusal.ts';
+import { limitReached, notFound, RefusedError } from '../../domain/refusal.ts';
 import type { ServiceContext } from '../../context.ts';
 import { dayMs, toIso } from '../../domain/time.ts';
 import { requireUser } from '../accounts/accounts.ts';
@@ -46,7 +46,7 @@ export async function inviteMember(
     expiresAt: createdAt + invitationMs,
   };
   const put = await members.putInvitation(db, invitation, limits);
-  if (put === 'no_device') throw new RefusedError({ kind: 'not_found', what: 'device', id: deviceId });
+  if (put === 'no_device') throw notFound('device', deviceId);
   if (put === 'full') throw limitReached('membersPerDevice', limits.membersPerDevice);
   if (put !== 'made') throw limitReached(put, members.maxInvitations[put]);
   try {
@@ -71,7 +71,7 @@ export async function withdrawInvitation(
 ) {
   const { device } = await requireDevice(context, actor, deviceId, 'share');
   const deleted = await members.deleteInvitation(context.primary(), id, { deviceRow: device.id });
-  if (deleted === undefined) throw noInvitation(id);
+  if (deleted === undefined) throw notFound('invitation', id);
   await noteInvitation(context, actor, deviceId, 'invitation_withdrawn', null, deleted.email);
   return { invitationId: id };
 }
@@ -103,7 +103,7 @@ export async function acceptInvitation(context: ServiceContext, userId: number, 
 
 export async function declineInvitation(context: ServiceContext, userId: number, id: string) {
   const { user, open } = await findOpenInvitation(context, userId, id);
-  if ((await members.deleteInvitation(context.primary(), id, user)) === undefined) throw noInvitation(id);
+  if ((await members.deleteInvitation(context.primary(), id, user)) === undefined) throw notFound('invitation', id);
   await noteInvitation(context, inPerson(userId), open.deviceId, 'invitation_declined', null, user.email);
   return { invitationId: id };
 }
@@ -114,7 +114,7 @@ async function findOpenInvitation(context: ServiceContext, userId: number, id: s
   const isShown = isEmailVerified(context.config, user);
   const { limits } = context.config;
   const open = isShown ? await members.findInvitation(context.primary(), id, user, Date.now(), limits) : undefined;
-  if (open === undefined) throw noInvitation(id);
+  if (open === undefined) throw notFound('invitation', id);
   return { user, open };
 }
 
@@ -128,14 +128,12 @@ export async function block(context: ServiceContext, userId: number, email: stri
   // An account that did not prove its e-mail is shown no invitation that it could block.
   const isShown = isEmailVerified(context.config, user);
   const senderId = isShown ? await blockSender(context.primary(), user, foldName(email), Date.now()) : undefined;
-  if (senderId === undefined) throw new RefusedError({ kind: 'not_found', what: 'sender' });
+  if (senderId === undefined) throw notFound('sender');
   return { userId: senderId };
 }
 
 export async function unblock(context: ServiceContext, userId: number, senderId: number) {
-  if (!(await unblockSender(context.primary(), userId, senderId))) {
-    throw new RefusedError({ kind: 'not_found', what: 'sender', id: String(senderId) });
-  }
+  if (!(await unblockSender(context.primary(), userId, senderId))) throw notFound('sender', String(senderId));
   return { userId: senderId };
 }
 
@@ -196,10 +194,6 @@ async function noteInvitation(
 async function partyOf(context: ServiceContext, userId: number): Promise<Party> {
   const user = Number.isNaN(userId) ? undefined : await findUser(context.primary(), userId);
   return { email: user?.email ?? '', address: context.clientAddress };
-}
-
-function noInvitation(id: string): RefusedError {
-  return new RefusedError({ kind: 'not_found', what: 'invitation', id });
 }
 
 function describeInvitation({ id, email, role, createdAt, expiresAt }: members.InvitationRow) {

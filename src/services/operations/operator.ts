@@ -10,7 +10,7 @@ import {
 import { findUser, findUserByName, type UserRow } from '../../db/accounts/users.ts';
 import { inPerson } from '../../domain/access.ts';
 import { foldName } from '../../domain/names.ts';
-import { RefusedError } from '../../domain/refusal.ts';
+import { notFound, rateLimited, RefusedError } from '../../domain/refusal.ts';
 import { log } from '../../log.ts';
 import { forgetRevokedUsers } from '../../objects/calls/revoked-users.ts';
 import { tellRelays } from '../../objects/calls/stubs.ts';
@@ -31,7 +31,7 @@ const lastEvents = { page: 1, size: 10 };
 export async function findNamed(context: ServiceContext, name: string): Promise<Found[]> {
   const db = context.primary();
   const [user, devices] = await Promise.all([findUserByName(db, foldName(name)), findDevicesNamed(db, name.trim())]);
-  if (user === undefined && devices.length === 0) throw new RefusedError({ kind: 'not_found', what: 'account' });
+  if (user === undefined && devices.length === 0) throw notFound('account');
   const found: Found[] = [];
   if (user !== undefined) {
     const { id: userId, username, email, disabledAt } = user;
@@ -57,9 +57,7 @@ export async function issueResetFor(context: ServiceContext, name: string) {
   const user = await findAccount(context, name);
   if (user.disabledAt !== null) throw new RefusedError({ kind: 'account_disabled', userId: user.id });
   const reset = await issuePasswordReset(context, user, 'operator');
-  if (reset === undefined) {
-    throw new RefusedError({ kind: 'rate_limited', limit: 'passwordResetsPerHour', retryAfterSeconds: 3_600 });
-  }
+  if (reset === undefined) throw rateLimited('passwordResetsPerHour', 3_600);
   log('warn', 'operator: password reset issued', { userId: user.id });
   return { userId: user.id, ...reset };
 }
@@ -135,7 +133,7 @@ export async function pushCredentials(context: ServiceContext, cursor: number): 
 
 async function findAccount({ primary }: ServiceContext, name: string): Promise<UserRow> {
   const user = await findUserByName(primary(), foldName(name));
-  if (user === undefined) throw new RefusedError({ kind: 'not_found', what: 'account' });
+  if (user === undefined) throw notFound('account');
   return user;
 }
 

@@ -6,7 +6,7 @@ import * as records from '../../db/products/products.ts';
 import type { ProductRow } from '../../db/products/products.ts';
 import { requireRightOfKey, type Actor } from '../../domain/access.ts';
 import type { PageRequest } from '../../domain/pagination.ts';
-import { credentialRefused, limitReached, RefusedError, unwrap } from '../../domain/refusal.ts';
+import { credentialRefused, invalidInput, limitReached, notFound, RefusedError, unwrap } from '../../domain/refusal.ts';
 import { isProductKey } from '../../domain/topics.ts';
 import type { CreateProductBody, UpdateProductBody } from '../../protocol/http/products.ts';
 import { dayMs, toIso } from '../../domain/time.ts';
@@ -55,9 +55,7 @@ export async function changeProduct(
 ) {
   const database = context.primary();
   const product = await findOwnProduct(database, actor, productKey, 'manageProducts');
-  if (givenKey !== undefined && givenKey !== productKey) {
-    throw new RefusedError({ kind: 'invalid_input', path: 'productKey', problem: 'cannot be changed' });
-  }
+  if (givenKey !== undefined && givenKey !== productKey) throw invalidInput('productKey', 'cannot be changed');
   const { controlMode, offlineGraceSeconds, reactivation, supportsHold } = changes;
   const forDevices = [controlMode, offlineGraceSeconds, reactivation, supportsHold];
   const isForDevices = forDevices.some((change) => change !== undefined);
@@ -71,7 +69,7 @@ export async function changeProduct(
     { ...changes, updatedAt: Date.now() },
     isForDevices,
   );
-  if (changed === undefined) throw new RefusedError({ kind: 'not_found', what: 'product', id: productKey });
+  if (changed === undefined) throw notFound('product', productKey);
   if (isForDevices) runInBackground('propagate product change', propagateProductChange(context, product.id));
   return describeProduct(changed);
 }
@@ -91,7 +89,7 @@ export async function findOwnProduct(
   action: 'readProducts' | 'manageProducts',
 ): Promise<ProductRow> {
   const product = isProductKey(productKey) ? await records.findProduct(database, productKey) : undefined;
-  if (product === undefined) throw new RefusedError({ kind: 'not_found', what: 'product', id: productKey });
+  if (product === undefined) throw notFound('product', productKey);
   if (product.ownerId !== actor.userId) throw new RefusedError({ kind: 'not_owner', of: 'product', id: productKey });
   requireRightOfKey(actor, action, productKey);
   return product;

@@ -1,7 +1,7 @@
 // Passes WebSockets on to the objects that hold them. A device's socket wakes the object before anybody has shown a password:
 // only so many a minute do; for those beyond, the Worker reads CONNECT first.
 import { rememberNewest } from '../../domain/newest.ts';
-import { RefusedError, type Limit } from '../../domain/refusal.ts';
+import { invalidInput, notFound, RefusedError, type Limit } from '../../domain/refusal.ts';
 import { isDeviceId } from '../../domain/topics.ts';
 import { callBrokerLink, callDevice, callRelay, relayShardOf } from '../../objects/calls/stubs.ts';
 import { directAddressHeader } from '../../objects/device/mqtt/sockets.ts';
@@ -36,11 +36,10 @@ export async function openRelay({ env, config, clientAddress }: ServiceContext, 
 /** MQTT on the device's object. */
 export async function openDevice(context: ServiceContext, request: Request, deviceId: string) {
   const nowMs = Date.now();
-  const notFound = new RefusedError({ kind: 'not_found', what: 'device', id: deviceId });
-  if (!isDeviceId(deviceId) || (missing.get(deviceId)?.untilMs ?? 0) > nowMs) throw notFound;
+  if (!isDeviceId(deviceId) || (missing.get(deviceId)?.untilMs ?? 0) > nowMs) throw notFound('device', deviceId);
   const subprotocol = selectSubprotocol(request);
   if (subprotocol === undefined && request.headers.has('Sec-WebSocket-Protocol')) {
-    throw new RefusedError({ kind: 'invalid_input', path: 'Sec-WebSocket-Protocol', problem: 'expected mqtt' });
+    throw invalidInput('Sec-WebSocket-Protocol', 'expected mqtt');
   }
   if (context.config.rateLimits === 'production' && !unproven.take(deviceId, context.clientAddress, nowMs)) {
     return answerUpgrade(openUnproven(context, deviceId), subprotocol);
@@ -49,7 +48,7 @@ export async function openDevice(context: ServiceContext, request: Request, devi
   const { webSocket } = await device.fetch(withHeader(request, directAddressHeader, context.clientAddress));
   if (webSocket !== null) return answerUpgrade(webSocket, subprotocol);
   rememberNewest(missing, deviceId, { untilMs: nowMs + rememberMissingMs }, maxMissing);
-  throw notFound;
+  throw notFound('device', deviceId);
 }
 
 function withHeader(request: Request, name: string, address: string): Request {
