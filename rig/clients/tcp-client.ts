@@ -20,7 +20,6 @@ export class TcpClient {
   readonly socket: Socket;
   readonly changes = new Changes();
   receivedBytes = 0;
-  #takenBytes = 0;
   readonly #chunks: Buffer[] = [];
   isClosed = false;
   error: string | undefined;
@@ -53,14 +52,6 @@ export class TcpClient {
 
   get received(): Buffer {
     return Buffer.concat(this.#chunks);
-  }
-
-  /** The next bytes, once they are there. */
-  async take(count: number): Promise<Buffer> {
-    const start = this.#takenBytes;
-    const end = (this.#takenBytes += count);
-    await this.until(`${count} bytes behind ${start}`, () => this.receivedBytes >= end);
-    return this.received.subarray(start, end);
   }
 
   async until(what: string, isSo: () => boolean): Promise<void> {
