@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
 import type { BridgeFrame } from '../../src/protocol/bridge.ts';
 import { commandTopic, type Device } from '../../rig/clients/mqtt-client.ts';
-import { readDeadLetters, type BridgeProcess } from '../../rig/services/processes.ts';
+import type { BridgeProcess } from '../../rig/services/processes.ts';
 import { BridgeRig } from '../../rig/services/bridge-rig.ts';
 import { readExample } from '../../rig/brokers/broker-examples.ts';
 import { eventually } from '../../rig/changes.ts';
@@ -46,23 +46,6 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
       }
       await rig.worker.untilEffects(...sent);
       expect(countDoubled()).toBe(0);
-    },
-  );
-
-  test.each(versions)(
-    'MQTT %s: a long outage of the Worker is survived, even by a bridge killed meanwhile',
-    async (version) => {
-      await open({ MQTT_PROTOCOL: version });
-      rig.worker.setFaults({ status: 503 });
-      const sent = await device.reportMany(0, 500);
-      await rig.worker.changes.until('attempts', () => rig.worker.requests > 1);
-      await bridge.kill('SIGKILL');
-      bridge = rig.startBridge();
-      sent.push(...(await device.reportMany(500, 500)));
-      rig.worker.setFaults({});
-      await rig.worker.untilEffects(...sent);
-      expect(countDoubled()).toBe(0);
-      expect(rig.worker.effects).toEqual(sent);
     },
   );
 
@@ -165,20 +148,6 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
     await rig.broker.startAgain();
     bridge = rig.startBridge();
     await rig.worker.untilEffects(...sent);
-  });
-
-  test('a device cannot send what the Worker cannot take so that it blocks the others', async () => {
-    await open();
-    rig.worker.setFaults({
-      judge: (item) => (item.payload === 'poison' ? { result: 'rejected', reason: 'poison' } : { result: 'accepted' }),
-    });
-    const sent: string[] = [];
-    for (let n = 0; n < 10; n += 1) {
-      await device.report('poison');
-      sent.push(...(await device.reportMany(n * 10, 10)));
-    }
-    await rig.worker.untilEffects(...sent);
-    await rig.worker.changes.until('ten dead letters', () => readDeadLetters(rig.spoolDir).length === 10);
   });
 
   test('SIGTERM lets what is under way arrive, acknowledges it, and ends by itself', async () => {

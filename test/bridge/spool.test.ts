@@ -1,13 +1,9 @@
 // The spool on its own: what it promises about order, restarts, damage, a full spool and a disk that refuses.
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
 import { makeSpoolDir } from '../../rig/services/processes.ts';
 import { messageOf, OpenSpool, type SpoolOptions } from '../../rig/services/open-spool.ts';
-
-const spoolModule = new URL('../../broker-bridge/src/spool/spool.ts', import.meta.url).href;
 
 function delivery(packetId: number, payload: string, dup = false): { packetId: number; payload: Buffer; dup: boolean } {
   return { packetId, payload: Buffer.from(payload), dup };
@@ -110,44 +106,6 @@ describe('order and restarts', () => {
     await spool.finishAll(count);
     expect(spool.payloads.every((payload, n) => payload === `m${n}`)).toBe(true);
     expect(spool.spool.depth).toBe(0);
-  });
-
-  test('what a killed process had committed is there, once and in order', async () => {
-    const dir = makeSpoolDir();
-    const script = `
-      const { Spool } = await import(${JSON.stringify(spoolModule)});
-      const ignore = () => undefined;
-      const log = { debug: ignore, info: ignore, warn: ignore, error: ignore };
-      const { spool } = await Spool.open({ dir: ${JSON.stringify(dir)}, maxBytes: 1e8, bridgeId: 'bridge-1', log });
-      spool.start((items) => {
-        for (const item of items) if (item.seq % 3 === 0) spool.markDone(item);
-        return [];
-      });
-      const facts = { receivedAtMs: 1, retain: false, dup: false, soleReader: false, redeliveryOf: null, trueBytes: null };
-      setInterval(() => {
-        for (let n = 0; n < 50; n += 1) {
-          const seq = spool.append({ topic: 'a', payload: Buffer.from('x'), ...facts }, null, () =>
-            process.stdout.write(seq + '\\n'));
-        }
-      }, 1);`;
-    const path = join(makeSpoolDir(), 'spool-until-killed.mjs');
-    writeFileSync(path, script);
-    const child = spawn(process.execPath, [path], { stdio: ['ignore', 'pipe', 'inherit'] });
-    let said = '';
-    const exited = once(child, 'exit');
-    child.stdout.on('data', (chunk: Buffer) => {
-      said += chunk.toString();
-      if (said.length > 20_000) child.kill('SIGKILL');
-    });
-    await exited;
-    const committed = said.split('\n').slice(0, -1).map(Number);
-    expect(committed.length).toBeGreaterThan(1000);
-    const spool = await openSpool(dir, { maxBytes: 1e8 });
-    await spool.untilItems(spool.spool.depth);
-    const seqs = spool.items.map(({ seq }) => seq);
-    expect(seqs).toEqual([...new Set(seqs)].sort((one, other) => one - other));
-    const there = new Set(seqs);
-    expect(committed.filter((seq) => seq % 3 !== 0 && !there.has(seq))).toEqual([]);
   });
 });
 

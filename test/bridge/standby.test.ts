@@ -97,25 +97,6 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
     expect(rig.worker.bridges.get('bridge-1')!.isBrokerConnected).toBe(true);
   });
 
-  test.each(versions)(
-    'MQTT %s: when the active one dies the other takes over its session with all that waits in it',
-    async (version) => {
-      await open({ MQTT_PROTOCOL: version });
-      const sent = await device.reportMany(0, 100);
-      await first.kill('SIGKILL');
-      sent.push(...(await device.reportMany(100, 100)));
-      rig.worker.setRole('bridge-2', 'active');
-      await rig.worker.untilActive('bridge-2');
-      sent.push(...(await device.reportMany(200, 100)));
-      // The first one's spool is its own: it brings what it had acknowledged when it comes back, as a standby.
-      rig.worker.assignRole = (bridgeId) => (bridgeId === 'bridge-2' ? 'active' : 'standby');
-      first = rig.startBridge();
-      await rig.worker.untilEffects(...sent);
-      await rig.worker.changes.until('back', () => rig.worker.bridges.get('bridge-1')?.role === 'standby');
-      expect(countConnects(first)).toBe(0);
-    },
-  );
-
   test('roles change hands without loss, and the former active one leaves the broker', async () => {
     await open();
     const sent = await device.reportMany(0, 50);

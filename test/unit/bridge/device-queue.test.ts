@@ -34,22 +34,6 @@ it('takes quiet devices into one batch, however many may be under way', () => {
   expect(fill(busy, 10).takeBatch('usual', limits, 4)).toHaveLength(100);
 });
 
-it('leaves room for the others of a batch beside a device that sends most', () => {
-  const queue = fill(['quiet-1', 'quiet-2', 'quiet-3'], 1);
-  for (let seq = 10; seq < 510; seq += 1) queue.add({ device: 'flood', receivedAtMs: 0, bytes: 10, item: { seq } });
-  expect(countByDevice(queue.takeBatch('usual', limits))).toEqual({
-    'quiet-1': 1,
-    'quiet-2': 1,
-    'quiet-3': 1,
-    flood: 97,
-  });
-});
-
-it('has no more devices in a batch than the Worker calls at a time', () => {
-  const many = Array.from({ length: 90 }, (_, index) => `device-${index}`);
-  expect(Object.keys(countByDevice(fill(many, 3).takeBatch('usual', limits, 3)))).toHaveLength(25);
-});
-
 it('has no device in two batches at once, and hands on what it sent meanwhile behind what was not taken', () => {
   const queue = fill(['a', 'b'], 100);
   const first = queue.takeBatch('usual', limits, 2);
