@@ -1,7 +1,6 @@
 // The OpenAPI document against the app it is made from. That a public validator accepts it, and that answers match it,
 // is for test/conformance to show.
 import { beforeAll, describe, expect, it } from 'vitest';
-import { scopesFor } from '../../../src/domain/access.ts';
 import { createApp } from '../../../src/app.ts';
 import { statusByError } from '../../../src/protocol/error-status.ts';
 import { createSchemaCheck, resolve, type JsonSchema } from '../../../rig/inputs/json-schema.ts';
@@ -55,18 +54,6 @@ describe('the OpenAPI document', () => {
       ).toHaveLength(1);
     }
     expect(new Set(operations.map(({ operationId }) => operationId)).size).toBe(operations.length);
-  });
-
-  it('knows both authentication schemes, and lets keys do all but what a user does in person', () => {
-    expect(Object.keys(document.components.securitySchemes)).toEqual(['bearerAuth', 'keyId', 'apiKey']);
-    const schemesOf = ({ security = [] }: Operation) => security.map((scheme) => Object.keys(scheme).join('+'));
-    for (const operation of operations) {
-      const schemes = schemesOf(operation);
-      const isForKeys = operation['x-actions']?.some((action) => scopesFor(action).length > 0) === true;
-      // Once for each scope of which a key needs one.
-      if (isForKeys) expect(new Set(schemes), nameOf(operation)).toEqual(new Set(['bearerAuth', 'keyId+apiKey']));
-      else expect(schemes, nameOf(operation)).not.toContain('keyId+apiKey');
-    }
   });
 
   it('tells the refusals of every operation that asks who calls or reads a body', () => {
