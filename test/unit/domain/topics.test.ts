@@ -1,33 +1,8 @@
-// Topic names and filters (contract 6, MQTT-4.7): which are a device's, and whose.
+// Names of devices at the broker (contract 6). Topics and filters are in test/worker/broker/topic-rights.
 import { describe, expect, it } from 'vitest';
-import {
-  isDeviceId,
-  isProductKey,
-  messagingName,
-  parseFilter,
-  parseMessagingName,
-  parseTopic,
-  topicOf,
-} from '../../../src/domain/topics.ts';
-import { topicActions } from '../../../src/protocol/mqtt.ts';
-
-const { propertyPost, propertySet, propertySetReply, status } = topicActions;
+import { isDeviceId, isProductKey, messagingName, parseMessagingName } from '../../../src/domain/topics.ts';
 
 const device = { productKey: 'Servo_switch-1', deviceId: 'dev_8k2m4n6p' };
-
-describe('topics', () => {
-  it.each([propertyPost, propertySet, propertySetReply, status] as const)('of %s are built and read', (action) => {
-    expect(topicOf(device, action)).toBe(`/sys/Servo_switch-1/dev_8k2m4n6p/${action}`);
-    expect(parseTopic(topicOf(device, action))).toEqual({ device, action });
-  });
-});
-
-describe('filters', () => {
-  it.each(['#', '+', 'status', 'thing/#', 'thing/+/property/+'])('may have %j behind the device', (rest) => {
-    const filter = `/sys/${device.productKey}/${device.deviceId}/${rest}`;
-    expect(parseFilter(filter)).toEqual({ device, rest });
-  });
-});
 
 describe('names at the broker', () => {
   it('are product key and device id, and nothing else is one', () => {
