@@ -118,20 +118,6 @@ describe('messaging passwords', () => {
     credentials = activate(activate(credentials, 'e', 12 * minuteMs), 'f', 12 * minuteMs);
     expect(digestsAt(credentials, 12 * minuteMs)).toEqual(['own', 'e', 'f']);
   });
-
-  it('are issued no more where too many are in use, until one of them rests', () => {
-    let credentials = first('0');
-    for (let number = 0; number < maxInUse; number++) {
-      credentials = logIn(credentials, String(number), number * 1000);
-      if (number < maxInUse - 1) credentials = activate(credentials, String(number + 1), number * 1000);
-    }
-    const another = (nowMs: number) =>
-      addPassword(credentials, { secretDigest: '', passwordDigest: 'x' }, nowMs, { isUnproven: true, network: '' });
-    const refused = another(maxInUse * 1000);
-    if (!('roomAtMs' in refused)) throw new Error('there was room');
-    expect('roomAtMs' in another(refused.roomAtMs - 1)).toBe(true);
-    expect('roomAtMs' in another(refused.roomAtMs)).toBe(false);
-  });
 });
 
 describe('messaging passwords that a stranger keeps in use', () => {

@@ -106,15 +106,6 @@ describe('pushes of a shard', () => {
     expect(await shard.turn()).toEqual(['b:1', 'a:2']);
     expect(await shard.turn()).toEqual(['a:3']);
   });
-
-  it('are kept from a socket that lost its right while they waited, which still gets its answers', async () => {
-    const shard = new Shard();
-    const push = shard.push('abc', '1');
-    shard.outbox.answer('c', ['yes']);
-    shard.revoked.add('c').add('a');
-    expect(await shard.turn()).toEqual(['c:yes']);
-    expect(push.isWritten).toBe(true);
-  });
 });
 
 describe('an answer', () => {
@@ -138,15 +129,6 @@ describe('what waits', () => {
     expect(await shard.turn()).toEqual(['d:1']);
     expect([first.isWritten, second.isWritten]).toEqual([true, true]);
     expect(await shard.turn()).toEqual([]);
-  });
-
-  it('is dropped by device for the sockets that lost their right to it', async () => {
-    const shard = new Shard();
-    const lost = shard.push('abcd', '1');
-    shard.push('cd', '2', 1, 'other');
-    shard.outbox.drop('dev', (socket) => socket === 'd');
-    expect(await shard.turn()).toEqual(['c:1', 'c:2', 'd:2']);
-    expect(lost.isWritten).toBe(true);
   });
 
   it('ends a socket for which it is too much', () => {
