@@ -21,11 +21,15 @@ import { mentionedCommands } from '../../../src/domain/device/messages/messages.
 import type { ProjectionOutcome } from '../../../src/domain/device/presence/projection.ts';
 import type { Timing } from '../../../src/domain/device/times/calendar.ts';
 import { runningCommands, type Run } from '../../../src/domain/device/times/ledger.ts';
+import type { ScheduleDraft } from '../../../src/domain/device/times/schedules.ts';
 import { viewEvents, viewStatus } from '../../../src/domain/device/core/views.ts';
 import { unwrap } from '../../../src/domain/refusal.ts';
 import { toIso } from '../../../src/domain/time.ts';
 import { readLimits } from '../../../src/limits.ts';
 import { topicActions, type TopicAction } from '../../../src/protocol/mqtt.ts';
+
+export const up = { action: 'toggle', position: 'up' } as const;
+export const down = { action: 'toggle', position: 'down' } as const;
 
 /** When a schedule is due, without what limits its dates; `once` at an instant. */
 export const always = { days: null, from: null, until: null, except: [] };
@@ -139,6 +143,22 @@ export class CoreDevice {
       number,
     });
     return { commandId, outcome };
+  }
+
+  /** By its owner, without jitter and with a minute of grace, unless told otherwise. */
+  schedule(scheduleId: string, timing: Timing, more: Partial<ScheduleDraft> = {}, actor = inPerson(ownerId)) {
+    const plain = { name: 'S', command: up, jitterSeconds: 0, graceSeconds: 60, enabled: true };
+    const draft = { ...plain, ...timing, ...more };
+    const isNew = !this.state.schedules.some((schedule) => schedule.scheduleId === scheduleId);
+    return this.run({ kind: 'schedule_put', actor, scheduleId, draft, isNew });
+  }
+
+  changeSchedule(scheduleId: string, change: EventOf<'schedule_changed'>['change']) {
+    return this.run({ kind: 'schedule_changed', actor: inPerson(ownerId), scheduleId, change });
+  }
+
+  setDisabled(isDisabled: boolean): void {
+    this.run({ kind: 'administered', actor: inPerson(ownerId), change: { isDisabled } });
   }
 
   /** Newest first. */

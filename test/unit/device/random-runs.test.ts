@@ -6,10 +6,8 @@ import { fuzzSeed } from '../../../rig/inputs/fuzzing.ts';
 import { inPerson } from '../../../src/domain/access.ts';
 import { nextDue, type Timing } from '../../../src/domain/device/times/calendar.ts';
 import { hourMs, minuteMs, secondMs } from '../../../src/domain/time.ts';
-import { always, CoreDevice, once } from './core-device.ts';
+import { always, CoreDevice, down, once, up } from './core-device.ts';
 
-const up = { action: 'toggle', position: 'up' } as const;
-const down = { action: 'toggle', position: 'down' } as const;
 const pulse = { action: 'pulse' } as const;
 const owner = inPerson(1);
 const operator = { userId: 2, email: 'b@example.test', address: null };
@@ -83,11 +81,9 @@ class History {
     const fromMs = this.device.nowMs;
     const timing = typeof when === 'number' ? once(fromMs + when * hourMs) : when;
     const settings = { ...plan, graceSeconds: plan.command === pulse ? 10 : plan.graceSeconds };
-    const draft = { ...settings, ...timing, name: 'S', enabled: true };
     const former = this.#current(scheduleId);
     const actor = plan.isByOperator ? inPerson(operator.userId) : owner;
-    const event = { kind: 'schedule_put', actor, scheduleId, draft, isNew: former === undefined } as const;
-    if (!this.device.run(event).ok) return;
+    if (!this.device.schedule(scheduleId, timing, settings, actor).ok) return;
     if (former !== undefined) former.untilMs = fromMs;
     const version = { ...settings, timing, fromMs, untilMs: Infinity, isPaused: false };
     this.versions.set(scheduleId, [...(this.versions.get(scheduleId) ?? []), version]);
@@ -140,7 +136,7 @@ class History {
     }
     if (does === 'disable' || does === 'enable') {
       this.#isDisabled = does === 'disable';
-      device.run({ kind: 'administered', actor: owner, change: { isDisabled: this.#isDisabled } });
+      device.setDisabled(this.#isDisabled);
       if (!this.#isDisabled) device.connect();
     }
     if (does === 'run') {
@@ -148,7 +144,7 @@ class History {
       if (outcome.ok && outcome.value.commandId !== null) this.asideIds.add(outcome.value.commandId);
     }
     if ((does === 'pause' || does === 'resume' || does === 'remove') && current !== undefined) {
-      device.run({ kind: 'schedule_changed', actor: owner, scheduleId, change: does });
+      device.changeSchedule(scheduleId, does);
       if (does === 'remove') current.untilMs = device.nowMs;
       else current.isPaused = does === 'pause';
       if (does === 'resume') current.isByOperator = false;
