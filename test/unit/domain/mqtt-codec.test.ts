@@ -15,7 +15,7 @@ import {
   encodeUnsuback,
   pingresp,
 } from '../../../src/protocol/mqtt-codec/server-packets.ts';
-import { fuzzSeed, planFuzzing } from '../../../rig/inputs/fuzzing.ts';
+import { fuzzSeed } from '../../../rig/inputs/fuzzing.ts';
 
 const maxBytes = 65_536;
 
@@ -150,22 +150,6 @@ describe.each<[string, ProtocolLevel]>([
       { numRuns: 300, seed: fuzzSeed },
     );
   });
-
-  it('are read when they were cut at any byte, also by a reader that is given what the first had left', () => {
-    for (const { packet, read } of fc.sample(cases, { numRuns: 30, seed: fuzzSeed })) {
-      const bytes = bytesOf(packet, level);
-      for (let cut = 0; cut <= bytes.length; cut++) {
-        const first = new PacketReader();
-        first.push(bytes.subarray(0, cut));
-        const early = readAll(first, level);
-        expect(early.length).toBe(cut === bytes.length ? 1 : 0);
-        const second = new PacketReader();
-        second.push(first.rest());
-        second.push(bytes.subarray(cut));
-        expect([...early, ...readAll(second, level)]).toMatchObject([read]);
-      }
-    }
-  });
 });
 
 describe('packets of the service', () => {
@@ -271,32 +255,5 @@ describe('bytes that are no packet', () => {
     const reader = new PacketReader();
     reader.push(Uint8Array.from([0x30, 0x80, 0x80, 0x04]));
     expect(reader.next(maxBytes)).toEqual({ malformed: 'packet_too_large' });
-  });
-
-  it('never end the reader, nor make it read beyond a packet', () => {
-    const { inputs, seed } = planFuzzing(1.5, 1);
-    const seeds = fc.oneof(
-      fc.uint8Array({ maxLength: 60 }),
-      // A packet with a byte that is another.
-      fc
-        .tuple(fc.oneof(connects(5), publishes(5), others(5), connects(4)), fc.nat(), fc.nat({ max: 255 }))
-        .map(([{ packet }, at, byte]) => {
-          const bytes = bytesOf(packet, 5);
-          bytes[at % bytes.length] = byte;
-          return bytes;
-        }),
-    );
-    let malformed = 0;
-    fc.assert(
-      fc.property(seeds, fc.constantFrom<ProtocolLevel>(4, 5), (bytes, level) => {
-        const reader = new PacketReader();
-        reader.push(bytes);
-        const read = readAll(reader, level);
-        if (read.some((one) => 'malformed' in one)) malformed += 1;
-        expect(reader.waiting).toBeLessThanOrEqual(bytes.length);
-      }),
-      { numRuns: Math.max(inputs, 10_000), seed },
-    );
-    expect(malformed).toBeGreaterThan(1_000);
   });
 });
