@@ -1,15 +1,10 @@
 // Commands over HTTP and in the device's object: what is answered, what reaches the device, how far each has come.
 import { describe, expect, it, vi } from 'vitest';
-import { topicOf } from '../../../src/domain/topics.ts';
-import { uplinkPath } from '../../../src/protocol/bridge.ts';
 import { topicActions } from '../../../src/protocol/mqtt.ts';
 import { createKey } from '../rig/authorization-callers.ts';
 import { bringUp } from '../rig/clients/bridge.ts';
 import { rowsWritten, untilSettled } from '../rig/device-rows.ts';
-import { call, type CallOptions } from '../rig/clients/client.ts';
-import { bridgeSecret } from '../rig/clients/link.ts';
-import { itemOf } from '../rig/clients/relay.ts';
-import { callWith } from '../rig/limited.ts';
+import { call } from '../rig/clients/client.ts';
 import {
   activate,
   activateOnline,
@@ -19,22 +14,19 @@ import {
   disconnect,
   down,
   listOf,
-  nextCommand,
   openBridge,
   prepareOwnerAndBridge,
   owner,
   read,
   reply,
-  replyOf,
   report,
   ring,
   sleep,
   unheard,
   up,
-  type Receipt,
 } from '../rig/commands.ts';
 
-const { propertyPost, propertySet } = topicActions;
+const { propertySet } = topicActions;
 
 prepareOwnerAndBridge();
 
@@ -203,32 +195,4 @@ describe('GET /devices/:deviceId/properties', () => {
     await sleep(device);
     expect(await read()).toEqual(shown);
   });
-});
-
-/** The hot paths, and what is read of them. */
-it('a command, its life, a report, the status view and the histories are served without D1', async () => {
-  const DB = {
-    withSession: () => {
-      throw new Error('D1 was asked');
-    },
-  };
-  const ask = async <T = unknown>(method: string, target: string, options: CallOptions = owner) => {
-    const answer = await callWith<T>({ DB }, method, target, options);
-    expect(answer, `${method} ${target}`).toMatchObject({ code: 200 });
-    return answer.data;
-  };
-  const device = await activate();
-  const path = `/devices/${device.deviceId}`;
-  const { commandId } = await ask<Receipt>('POST', `${path}/control`, { token: owner.token, body: up });
-  expect(await nextCommand(device)).toMatchObject({ id: commandId });
-  const items = [replyOf(commandId, 200), { params: { position: 'up' } }].map((payload) =>
-    itemOf(topicOf(device, propertyPost), JSON.stringify(payload)),
-  );
-  const headers = { Authorization: `Bearer ${bridgeSecret}` };
-  await ask('POST', uplinkPath, { headers, body: { spoolId: 'no-d1', sentAtMs: Date.now(), items } });
-  expect(await ask('GET', `${path}/status`)).toMatchObject({ online: true, position: 'up' });
-  expect(await ask('GET', `${path}/commands/${commandId}`)).toMatchObject({ state: 'confirmed' });
-  expect(await ask('GET', `${path}/commands`)).toMatchObject({ total: 1 });
-  expect(await ask('GET', `${path}/events`)).toMatchObject({ total: 2 });
-  expect(await ask('GET', `${path}/properties`)).toMatchObject({ list: [{ name: 'position' }] });
 });
