@@ -156,12 +156,6 @@ describe('a disabled account', () => {
     expect((await readRevokedUsers(away)).has(userId)).toBe(true);
     expect(withSession).toHaveBeenCalledTimes(1);
   });
-
-  it('makes no API key, also in a session that was not ended', async () => {
-    const { userId, token } = await createUser();
-    await env.DB.prepare('update users set disabled_at = 1 where id = ?').bind(userId).run();
-    expect(await makeKey({ token })).toMatchObject(ended);
-  });
 });
 
 describe('a confirmation by password', () => {

@@ -87,13 +87,6 @@ describe('the resource path', () => {
 
 describe('the topic path', () => {
   it.each([
-    ['write', '.sys.acme.dev_01abcdef.thing.event.property.post'],
-    ['read', '.sys.acme.dev_01abcdef.%2A.service.%23'],
-  ])('allows a device to %s %s', async (permission, routingKey) => {
-    expect(await ask('topic', topic(permission, routingKey))).toEqual(allow);
-  });
-
-  it.each([
     ['write', '.sys.acme.x.a%2Ab.%252F.%C3%BC'],
     ['write', '/sys/acme/dev_01abcdef/status'],
     ['write', '.sys.acme.dev_01abcdef/status'],

@@ -75,24 +75,6 @@ describe('a device whose object hangs', () => {
     expect(again.map(({ result }) => result)).toEqual(['accepted', 'accepted', 'accepted']);
     expect(await positionsOf(hanging), 'each has its effect once').toEqual(['middle', 'down', 'up']);
   });
-
-  it('does its work once also where the retry comes first', async () => {
-    const hanging = await provisionDevice();
-    const { promise: released, resolve: release } = Promise.withResolvers<undefined>();
-    const late = Promise.withResolvers<unknown>();
-    const context = overrideIngest(hanging, async (...call) => {
-      await released;
-      const ingested = sessionOf(hanging.deviceId).ingest(...call);
-      late.resolve(ingested);
-      return ingested;
-    });
-    const items = [itemOf(hanging, 'up')];
-    expect((await take(context, items, 1_000))[0]).toMatchObject({ reason: 'device_timeout' });
-    await take(plain(), [...items, itemOf(hanging, 'down')]);
-    release(undefined);
-    await late.promise;
-    expect(await positionsOf(hanging)).toEqual(['down', 'up']);
-  });
 });
 
 it('a relay shard that hangs holds up no answer', async () => {

@@ -1,5 +1,4 @@
 // Batches of a bridge: every item answered by itself, once in effect, in order, whatever stands beside it.
-import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it, vi } from 'vitest';
 import { exports } from 'cloudflare:workers';
 import { inPerson } from '../../../src/domain/access.ts';
@@ -94,18 +93,6 @@ describe('a batch', () => {
     const retained = { ...itemOf(device, report('up')), retain: true };
     await post([retained, { ...itemOf(device, '{"status":"online"}', 'status'), retain: true }], 'spool-2');
     expect(await rejectionsOf(device)).toEqual({ ...counts, retained: 1 });
-  });
-
-  it('has its effect once, however often it comes', async () => {
-    const device = await provisionDevice();
-    // It announces itself, so that the service has nothing to say that would keep its object awake.
-    const announcement = itemOf(device, '{"status":"online"}', 'status');
-    const first = itemOf(device, report('up'));
-    const second = itemOf(device, report('down'));
-    await post([announcement, first, second]);
-    await evictDurableObject(sessionOf(device.deviceId));
-    expect(await post([first])).toEqual([{ seq: first.seq, result: 'accepted' }]);
-    expect(await positionOf(device), 'the old report did not come into effect again').toBe('down');
   });
 
   it('takes a device by the numbers of its messages, whatever their order in the batch', async () => {

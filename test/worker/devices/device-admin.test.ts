@@ -245,21 +245,6 @@ describe("the broker's own session of a revoked device", () => {
   };
   const identity = { productKey: 'switch', deviceId: 'dev_00000000' };
 
-  it('is ended through the broker API where there is one', async () => {
-    const fetch = vi.spyOn(globalThis, 'fetch').mockResolvedValue(new Response(null, { status: 204 }));
-    await disconnectClient(contextWith(api), identity);
-    expect(fetch).toHaveBeenCalledOnce();
-    const [url, options] = fetch.mock.calls[0]!;
-    expect(url).toBe('https://broker.test:18083/api/v5/clients/switch%26dev_00000000');
-    expect(options).toMatchObject({
-      method: 'DELETE',
-      headers: { Authorization: `Basic ${btoa('the-key:the-secret')}` },
-    });
-    fetch.mockClear();
-    await disconnectClient(contextWith(undefined), identity);
-    expect(fetch).not.toHaveBeenCalled();
-  });
-
   it('keeps nobody waiting: a broker that is away or answers with an error is in the log', async () => {
     const log = vi.spyOn(console, 'warn').mockReturnValue();
     const fetch = vi.spyOn(globalThis, 'fetch').mockRejectedValueOnce(new Error('connection refused'));

@@ -94,14 +94,6 @@ describe('a record without a session', () => {
     expect(await statusInList()).toBe('online');
   });
 
-  it('shows the presence of its new session, also where it activates before a reconciliation', async () => {
-    const deviceId = await loseSession();
-    await activate('RECORD-1');
-    await expect.poll(statusInList, { timeout: 10_000 }).toBe('offline');
-    await connect(deviceId);
-    await expect.poll(statusInList, { timeout: 10_000 }).toBe('online');
-  });
-
   it('is deleted where its device was deleted', async () => {
     const deviceId = await activate();
     pass(11 * 60_000);
