@@ -72,15 +72,6 @@ describe('behind the limit', () => {
     );
   });
 
-  it('a payload of many megabytes leaves its head alone', async () => {
-    const payload = Buffer.alloc(30_000_000, 'a');
-    const bytes = publish({ topic: 't', payload, qos: 1, userProperty: '' }, 4);
-    const [packet] = await parse(bytes, [65_536], 4);
-    const { head, trueBytes } = readCutPayload((packet as IPublishPacket).payload as Buffer);
-    expect(trueBytes).toBe(30_000_000);
-    expect(head.length).toBeLessThan(maxPayloadBytes);
-  });
-
   it.each([
     [
       'a publish that ends within its topic',

@@ -49,24 +49,6 @@ describe('classes of commands', () => {
 });
 
 describe('a command', () => {
-  it('is accepted, sent, acknowledged and confirmed, each step with its time', () => {
-    let command = accept();
-    expect(stateOf(command)).toBe('accepted');
-    command = publish(command);
-    expect(stateOf(command)).toBe('sent');
-    command = markReplied(command, 200, start + 20);
-    expect(stateOf(command)).toBe('acknowledged');
-    command = shown(command, { position: 'up' }, {}, 30);
-    expect(stateOf(command)).toBe('confirmed');
-    expect(command).toMatchObject({
-      acceptedAtMs: start,
-      publishedAtMs: start + 2,
-      brokerAcknowledgedAtMs: start + 5,
-      deviceAcknowledgedAtMs: start + 20,
-      confirmedAtMs: start + 30,
-    });
-  });
-
   it.each([
     [null, 'acknowledged'],
     [0, 'acknowledged'],
