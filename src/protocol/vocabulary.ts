@@ -136,10 +136,6 @@ export type GuestLinkChange = (typeof guestLinkChanges)[number];
 export const guestLinkStates = ['open', 'used_up', 'expired', 'ended'] as const;
 export type GuestLinkState = (typeof guestLinkStates)[number];
 
-/** What the service did with a schedule: its author may not control the device any more. */
-export const scheduleChanges = ['schedule_paused'] as const;
-export type ScheduleChange = (typeof scheduleChanges)[number];
-
 export const weekdays = ['mon', 'tue', 'wed', 'thu', 'fri', 'sat', 'sun'] as const;
 
 export const pauseReasons = ['user', 'author_lost_right', 'device_disabled'] as const;
@@ -183,7 +179,6 @@ export const deviceEventStatuses = [
   'ownership',
   'sharing',
   'guest_link',
-  'schedule',
 ] as const;
 
 /** What a user is told of the safety of the account and of whose the devices are. */

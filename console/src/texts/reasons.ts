@@ -93,7 +93,6 @@ export const reasonsTexts: { reasons: { [Kind in keyof Reasons]: Record<Reasons[
       link_revoked: 'revoked',
       link_used: 'used',
       link_undelivered: 'did not reach the device: the use does not count',
-      schedule_paused: 'paused: its author may not control the device any more',
     },
     command: {
       broker_unavailable: 'no bridge or broker was connected',

@@ -223,16 +223,13 @@ export async function writeProjections(
 }
 
 /** Devices that were due before then, the oldest first: their alarm was lost, or their projection is on its way. */
-export function listOverdue(database: Database, beforeMs: number, limit: number) {
-  return database
-    .select({ id: devices.id, deviceId: devices.deviceId, membersVersion: devices.membersVersion })
-    .from(devices)
-    .where(lt(devices.dueAt, beforeMs))
-    .orderBy(asc(devices.dueAt))
-    .limit(limit);
-}
-
-export async function setDueAt(database: Database, rows: readonly Pick<DeviceRow, 'id'>[], dueAt: number | null) {
-  const ids = sql`(select value from json_each(${JSON.stringify(rows.map(({ id }) => id))}))`;
-  if (rows.length > 0) await database.update(devices).set({ dueAt }).where(inArray(devices.id, ids));
+export function takeOverdue(
+  database: Database,
+  beforeMs: number,
+  { againAtMs, limit }: Record<'againAtMs' | 'limit', number>,
+) {
+  const { id, deviceId, membersVersion, dueAt } = devices;
+  const overdue = database.select({ id }).from(devices).where(lt(dueAt, beforeMs)).orderBy(asc(dueAt)).limit(limit);
+  const taken = database.update(devices).set({ dueAt: againAtMs }).where(inArray(id, overdue));
+  return taken.returning({ id, deviceId, membersVersion });
 }

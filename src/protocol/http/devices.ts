@@ -168,13 +168,12 @@ export const deviceEventPageSchema = objectPageSchema('DeviceEvent', {
         ...words.ownershipChanges,
         ...words.membershipChanges,
         ...words.guestLinkChanges,
-        ...words.scheduleChanges,
         'contested' as const,
       ]),
     ])
     .openapi({ description: 'Why the device came or went, or what was done to it.', example: 'disconnected' }),
   detail: z.string().openapi({
-    description: "The broker's word for it, a `linkId`, a `scheduleId`, the topic of a message, or empty.",
+    description: "The broker's word for it, a `linkId`, the topic of a message, or empty.",
     example: 'tcp_closed',
   }),
   time: instantSchema.openapi({ description: 'Of what is counted the last one.' }),

@@ -1,7 +1,7 @@
 // Wakes devices whose due time has passed without a word of them: the platform lost their alarm, or was away. A device that is
 // woken tells D1 its next due time.
 import type { ServiceContext } from '../../context.ts';
-import { listOverdue, setDueAt } from '../../db/devices/devices.ts';
+import { takeOverdue } from '../../db/devices/devices.ts';
 import { minuteMs } from '../../domain/time.ts';
 import { callDevice } from '../../objects/calls/stubs.ts';
 import { runSlice } from './device-slices.ts';
@@ -13,14 +13,11 @@ const againAfterMs = 10 * minuteMs;
 const devicesPerRun = 100;
 
 export async function wakeOverdueDevices(context: ServiceContext): Promise<void> {
-  const db = context.primary();
   const nowMs = Date.now();
-  const overdue = await listOverdue(db, nowMs - overdueAfterMs, devicesPerRun);
-  await setDueAt(db, overdue, nowMs + againAfterMs);
-  await runSlice(overdue, devicesPerRun, async (device) => {
-    const session = callDevice(context.env, device.deviceId, 'idempotent');
-    // What is due runs before, and its projection is written, because it has another version.
-    const presence = await session.compareRecord(-1, device.membersVersion);
-    if (presence !== 'present') await setDueAt(db, [device], null);
-  });
+  const further = { againAtMs: nowMs + againAfterMs, limit: devicesPerRun };
+  const overdue = await takeOverdue(context.primary(), nowMs - overdueAfterMs, further);
+  // What is due runs before, and its projection is written, because it has another version.
+  await runSlice(overdue, devicesPerRun, ({ deviceId, membersVersion }) =>
+    callDevice(context.env, deviceId, 'idempotent').compareRecord(-1, membersVersion),
+  );
 }

@@ -178,15 +178,6 @@ describe('the next due time in D1', () => {
     await ring(device);
     await vi.waitFor(async () => expect(await dueInD1(device)).toBeNull(), 10_000);
   });
-
-  it('of a device that is lost is forgotten', async () => {
-    const device = await activate();
-    await env.DB.prepare('update devices set due_at = 1 where device_id = ?').bind(device.deviceId).run();
-    await runInDurableObject(sessionOf(device.deviceId), (_, { storage }) => storage.deleteAll());
-    await sleep(device);
-    await runScheduledJobs(env);
-    expect(await dueInD1(device)).toBeNull();
-  });
 });
 
 describe('a lease', () => {

@@ -41,6 +41,9 @@ export type Command = {
   attemptAtMs: number | null;
 };
 
+/** In place of a schedule's id: the end of a lease. */
+export const leaseId = 'lease';
+
 export type Publication = { startedAtMs: number; acknowledgedAtMs: number; hasReachedNobody: boolean };
 
 /** Long enough for a slow device, short enough that nobody is surprised by a switch that moves. */
@@ -82,20 +85,15 @@ export function acceptCommand(source: CommandSource, ttlSeconds: number | undefi
   };
 }
 
-/** As a schedule gives it. With `mayWait` it is sent again if the device comes back, the broker did not take it, or the object was lost. */
-export function acceptTimed(source: CommandSource, expiresAtMs: number, mayWait: boolean, nowMs: number): Command {
-  const attemptAtMs = mayWait ? nowMs + brokerRetryAfterMs : null;
-  return { ...acceptCommand(source, undefined, nowMs), expiresAtMs, isQueued: mayWait, attemptAtMs };
+/** As a schedule gives it: queued until it is published, so that its giver is confirmed first. */
+export function queueCommand(source: CommandSource, expiresAtMs: number, nowMs: number): Command {
+  return { ...acceptCommand(source, (expiresAtMs - nowMs) / 1000, nowMs), attemptAtMs: nowMs };
 }
 
-/** D1 has to confirm its giver first: until then even a momentary command is queued. */
-export function awaitCheck(command: Command, isDeviceOnline: boolean, nowMs: number): Command {
-  return { ...command, isQueued: true, isAwaitingDevice: !isDeviceOnline, attemptAtMs: nowMs };
-}
-
-/** Its giver is confirmed: a momentary command is published once. */
-export function markChecked(command: Command): Command {
-  return isIdempotent(command.params) ? command : { ...command, isQueued: false, attemptAtMs: null };
+/** A momentary command is published once, and each attempt of a lease. */
+export function markStarted(command: Command): Command {
+  const mayRepeat = isIdempotent(command.params) && command.scheduleId !== leaseId;
+  return mayRepeat ? command : { ...command, isQueued: false, attemptAtMs: null };
 }
 
 export function markPublished(

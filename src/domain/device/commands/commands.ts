@@ -53,6 +53,7 @@ export const maxOpen = 8;
 const publishWithinMs = 4_500;
 /** The broker keeps a command no longer than this for a session it still holds, nor than the command lives. */
 const maxMessageExpirySeconds = 10;
+/** A publication that has not ended by then was lost with the object. */
 const lostAfterMs = 12_000;
 /** Not published any more if it expires before that: brokers count the expiry of messages in seconds. */
 export const shortestLifeMs = 2_000;
@@ -61,7 +62,7 @@ export const commandsSlice: Slice<CommandsSlice> = {
   initial: { loaded: [], records: [], inFlight: [] },
   row: 'none',
   dueAtMs: (state, nowMs) =>
-    Math.min(lostDueAtMs(state, nowMs), ...attempts(state, nowMs).flatMap(({ attemptAtMs }) => attemptAtMs ?? [])),
+    Math.min(lostAtMs(state, nowMs), ...attempts(state, nowMs).flatMap(({ attemptAtMs }) => attemptAtMs ?? [])),
   onNewOwner: 'forget',
 };
 
@@ -93,20 +94,10 @@ export function acceptRequest(
   return { state: publish(next, command, { record, lease }, decision), result: accept(accepted) };
 }
 
-/** A command of a schedule or a lease. If D1 has to confirm its giver it is queued first. */
-export function giveCommand(
-  state: DeviceState,
-  source: CommandSource,
-  expiresAtMs: number,
-  mayWait: boolean,
-  decision: Decision,
-): DeviceState {
-  const { nowMs } = decision;
-  const timed = life.acceptTimed(source, expiresAtMs, mayWait, nowMs);
-  const mayPublish = isGiverValid(state, timed, nowMs);
-  const command = mayPublish ? timed : life.awaitCheck(timed, state.presence.connection.isOnline, nowMs);
-  const next = withCommands(state, { loaded: [command, ...state.commands.loaded] });
-  return mayPublish ? publish(next, command, {}, decision) : publishDue(next, decision);
+/** A command of a schedule or a lease. */
+export function giveCommand(state: DeviceState, source: CommandSource, expiresAtMs: number, decision: Decision) {
+  const command = life.queueCommand(source, expiresAtMs, decision.nowMs);
+  return publishDue(withCommands(state, { loaded: [command, ...state.commands.loaded] }), decision);
 }
 
 /** The key of an idempotency record: another user's record is not found by it. */
@@ -204,19 +195,13 @@ export function publishDue(state: DeviceState, decision: Decision): DeviceState 
   );
   if (due === undefined) return state;
   const { givenBy, commandId, keyId = null } = due;
-  if (givenBy === undefined || isGiverValid(state, due, decision.nowMs)) {
-    const checked = changeCommand(state, commandId, life.markChecked);
-    return publish(checked, due, {}, decision);
+  // The device of a disabled owner is disabled: nothing is published to it, and nobody has to ask.
+  const isOwner = givenBy?.userId === state.identity.ownerId && !givenBy.withKey;
+  if (givenBy === undefined || isOwner || life.hasValidGiver(due, decision.nowMs)) {
+    return publish(changeCommand(state, commandId, life.markStarted), due, {}, decision);
   }
   decision.effects.push({ kind: 'check_giver', userId: givenBy.userId, keyId });
   return changeCommand(state, commandId, (command) => life.markCheckPending(command, decision.nowMs));
-}
-
-function isGiverValid({ identity }: DeviceState, command: Command, nowMs: number): boolean {
-  const { givenBy } = command;
-  // The device of a disabled owner is disabled: nothing is published to it, and nobody has to ask.
-  const isOwner = givenBy?.userId === identity.ownerId && !givenBy.withKey;
-  return givenBy === undefined || isOwner || life.hasValidGiver(command, nowMs);
 }
 
 export const applyGiverCheck: Reporter<'giver_checked'> = (state, { userId, keyId, isValid }, decision) => {
@@ -334,20 +319,21 @@ function changePending(state: DeviceState, nowMs: number, change: (command: Comm
   return pendingCommands(state, nowMs).reduce((next, { commandId }) => changeCommand(next, commandId, change), state);
 }
 
+/** A command is published for the first time even to a device that seems to be away: nobody reports some connections. */
 function attempts(state: DeviceState, nowMs: number): Command[] {
-  const mayPublish = state.presence.connection.isOnline && !state.identity.isDisabled;
-  if (!mayPublish || state.commands.inFlight.length > 0) return [];
-  return pendingCommands(state, nowMs).filter(({ expiresAtMs }) => nowMs <= expiresAtMs - shortestLifeMs);
+  const { isOnline } = state.presence.connection;
+  if (state.identity.isDisabled || state.commands.inFlight.length > 0) return [];
+  const isInTime = ({ expiresAtMs }: Command) => nowMs <= expiresAtMs - shortestLifeMs;
+  return pendingCommands(state, nowMs).filter(
+    (command) => (isOnline || command.publishedAtMs === null) && isInTime(command),
+  );
 }
 
-/** A schedule's command is sent again if the object is lost with its publication: nobody else would. */
-function lostDueAtMs({ commands }: DeviceState, nowMs: number): number {
-  const lost = commands.inFlight.flatMap(({ commandId, startedAtMs }) => {
-    const command = commands.loaded.find((entry) => entry.commandId === commandId);
-    const isTimed = command?.scheduleId !== undefined && life.isPending(command, nowMs);
-    return isTimed && startedAtMs + lostAfterMs > nowMs ? [startedAtMs + lostAfterMs] : [];
-  });
-  return Math.min(Infinity, ...lost);
+/** What waits for the end of a publication goes on if the object is lost with it. */
+function lostAtMs(state: DeviceState, nowMs: number): number {
+  const isAwaited = pendingCommands(state, nowMs).length > 0 || state.lease.pending.length > 0;
+  const lost = state.commands.inFlight.map(({ startedAtMs }) => startedAtMs + lostAfterMs);
+  return Math.min(Infinity, ...lost.filter((atMs) => isAwaited && atMs > nowMs));
 }
 
 function withCommands(state: DeviceState, change: Partial<CommandsSlice>): DeviceState {

@@ -23,7 +23,7 @@ import { logIn, noteConnection } from '../presence/broker-session.ts';
 import * as direct from '../presence/direct-session.ts';
 import * as projection from '../presence/projection.ts';
 import { addSubscription, pushMessage, removeSubscription } from '../messages/subscriptions.ts';
-import { pauseOfAuthor, runDue, runNow } from '../times/due.ts';
+import { runDue, runNow } from '../times/due.ts';
 import { settleRuns } from '../times/ledger.ts';
 import { revokeLease } from '../times/lease.ts';
 import { changeSchedule, putSchedule } from '../times/schedules.ts';
@@ -211,8 +211,7 @@ const reports: { [Kind in ReportKind]: (state: DeviceState, event: EventOf<Kind>
   direct_checked: (state, { open }, decision) => direct.checkDirectSession(state, open, decision),
   messages_dropped: (state, { count }, { nowMs }) => countDropped(state, count, nowMs),
   publish_refused: (state, refused, { nowMs }) => countRejection(state, refused, nowMs),
-  giver_checked: (state, event, decision) =>
-    pauseOfAuthor(endLinksOfKey(applyGiverCheck(state, event, decision), event), event, decision),
+  giver_checked: (state, event, decision) => endLinksOfKey(applyGiverCheck(state, event, decision), event),
   message_put_aside: (state, { spoolId, seq, action }, { nowMs }) => putAside(state, spoolId, seq, action, nowMs),
 
   publication_ended: (state, event, decision) =>

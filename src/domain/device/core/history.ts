@@ -5,7 +5,6 @@ import type {
   GuestLinkChange,
   MembershipChange,
   OwnershipChange,
-  ScheduleChange,
   TransitionReason,
 } from '../../../protocol/vocabulary.ts';
 import type { MemberRole } from '../../access.ts';
@@ -21,7 +20,6 @@ export type Transition = {
 };
 export type JournalEntry = { time: number; address: string | null } & (
   | { reason: OwnershipChange }
-  | { reason: ScheduleChange; detail: string }
   /** `email`: whom it is about. `role`: the role from then on; null if the membership ended. */
   | { reason: MembershipChange; email: string; role: MemberRole | null }
 );

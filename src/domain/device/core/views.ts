@@ -38,7 +38,6 @@ export type EventView =
   | CountedEvent
   | ({ status: 'ownership'; reason: words.OwnershipChange } & NotedEvent)
   | ({ status: 'sharing'; reason: words.MembershipChange; email: string; role: MemberRole | null } & NotedEvent)
-  | ({ status: 'schedule'; reason: words.ScheduleChange } & Omit<NotedEvent, 'detail'> & { detail: string })
   | { status: 'guest_link'; reason: words.GuestLinkChange; detail: string; time: string; address: string | null };
 
 export function viewStatus(state: DeviceState): StatusView {
@@ -93,7 +92,6 @@ export function viewEvents(
     return { status: 'guest_link', reason, detail: linkId, time, address } as const;
   });
   const noted = journal.map((entry) => {
-    if ('detail' in entry) return { status: 'schedule', ...entry } as const;
     return 'email' in entry
       ? ({ status: 'sharing', detail: '', ...entry } as const)
       : ({ status: 'ownership', detail: '', ...entry } as const);

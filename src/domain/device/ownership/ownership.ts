@@ -185,11 +185,6 @@ export function note<State extends Noted>(
   return append(state, { reason, time: nowMs, address });
 }
 
-/** Its author may not control the device any more. */
-export function noteSchedule<State extends Noted>(state: State, scheduleId: string, nowMs: number): State {
-  return append(state, { reason: 'schedule_paused', detail: scheduleId, time: nowMs, address: null });
-}
-
 export function noteMembership<State extends Noted>(
   state: State,
   reason: words.MembershipChange,

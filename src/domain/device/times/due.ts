@@ -1,27 +1,16 @@
 // What happens when a due time has come: a schedule's command is given by its author, or the ledger says why not; a lease sends
 // what takes its command back. In the decision that writes it, so that a repeated alarm finds nothing due.
-import { isIdempotent, type CommandSource } from '../commands/command-life.ts';
+import { isIdempotent, leaseId, type Command } from '../commands/command-life.ts';
 import { giveCommand, refuseCommand, shortestLifeMs, sourceOf } from '../commands/commands.ts';
-import type { Decision, Handler, Reporter } from '../core/events.ts';
+import type { Decision, Handler } from '../core/events.ts';
 import type { DeviceState } from '../core/state.ts';
 import { inPerson } from '../../access.ts';
 import { accept, refuse } from '../../refusal.ts';
 import { minuteMs, secondMs } from '../../time.ts';
-import { noteSchedule } from '../ownership/ownership.ts';
 import { refuseUnless } from '../ownership/sharing.ts';
-import { leaseDueAtMs, noteAttempt, settleHeld } from './lease.ts';
-import { beginRun, leaseId, maxRunning, runSize, viewRun, type Run } from './ledger.ts';
-import {
-  advance,
-  endDue,
-  findSchedule,
-  firstOf,
-  noSchedule,
-  pauseOf,
-  startOf,
-  withSchedule,
-  type Schedule,
-} from './schedules.ts';
+import { leaseDueAtMs, noteAttempt, settleLost } from './lease.ts';
+import { beginRun, maxRunning, runSize, viewRun, type Run } from './ledger.ts';
+import { advance, endDue, findSchedule, firstOf, noSchedule, pauseOf, startOf, type Schedule } from './schedules.ts';
 
 /** Later than this, no alarm of the platform is late: nothing ran the device. */
 const watchedAfterMs = 2 * minuteMs;
@@ -31,7 +20,7 @@ const attemptLifeMs = 10 * secondMs;
 /** The oldest first, and no more at once than the ring keeps: the alarm goes on with the rest. */
 export function runDue(state: DeviceState, decision: Decision): DeviceState {
   const { nowMs } = decision;
-  let next = settleHeld(state, nowMs);
+  let next = settleLost(state);
   for (let count = 0; count < runSize; count++) {
     const schedule = firstOf(next);
     const startAtMs = schedule === undefined ? Infinity : startOf(schedule);
@@ -45,7 +34,7 @@ export function runDue(state: DeviceState, decision: Decision): DeviceState {
 }
 
 function runSchedule(state: DeviceState, schedule: Schedule, decision: Decision): DeviceState {
-  const { next: due, author, command, scheduleId } = schedule;
+  const { next: due, author, command } = schedule;
   const { nowMs } = decision;
   if (due === null) return state;
   const end = (outcome: Run['outcome'], reason: Run['reason'], change: Partial<Schedule> = {}) =>
@@ -59,8 +48,7 @@ function runSchedule(state: DeviceState, schedule: Schedule, decision: Decision)
   const refusal = refuseCommand(state);
   if (refusal !== undefined) return end('refused', refusal.kind);
   if (refuseUnless(state, inPerson(author.userId), 'control') !== undefined) {
-    const paused = end('refused', 'author_lost_right', { pausedBecause: 'author_lost_right' });
-    return noteSchedule(paused, scheduleId, nowMs);
+    return end('refused', 'author_lost_right', { pausedBecause: 'author_lost_right' });
   }
   if (!isIdempotent(command) && !state.presence.connection.isOnline) return end('missed', 'device_offline');
   const times = { dueAtMs: due.dueAtMs, expiresAtMs };
@@ -69,16 +57,15 @@ function runSchedule(state: DeviceState, schedule: Schedule, decision: Decision)
 
 function give(
   state: DeviceState,
-  { scheduleId, name, command }: Schedule,
-  giver: Omit<CommandSource, 'commandId' | 'number' | 'params'>,
+  { scheduleId, name, command: params }: Schedule,
+  giver: Pick<Command, 'givenBy' | 'keyId' | 'giverCheckedAtMs'>,
   { dueAtMs, expiresAtMs }: { dueAtMs: number; expiresAtMs: number },
   decision: Decision,
 ): { state: DeviceState; run: Run } {
   const fresh = decision.newCommand();
-  const source = { ...fresh, params: command, ...giver, scheduleId };
-  const next = giveCommand(state, source, expiresAtMs, isIdempotent(command), decision);
   const run = { scheduleId, name, dueAtMs, commandId: fresh.commandId };
-  return { state: beginRun(next, run), run: { ...run, outcome: 'running', reason: null } };
+  const next = giveCommand(beginRun(state, run), { ...fresh, params, ...giver, scheduleId }, expiresAtMs, decision);
+  return { state: next, run: { ...run, outcome: 'running', reason: null } };
 }
 
 /** At any time, by the user who asks. */
@@ -96,15 +83,6 @@ export const runNow: Handler<'schedule_run'> = (state, { actor, scheduleId }, de
   return { state: begun.state, result: accept(viewRun(begun.run)) };
 };
 
-/** D1 says that the account or the API key of an author is not valid. */
-export const pauseOfAuthor: Reporter<'giver_checked'> = (state, { userId, keyId, isValid }, { nowMs }) => {
-  const isOwn = ({ author }: Schedule) => author.userId === userId && author.keyId === keyId;
-  const lost = state.schedules.filter((schedule) => !isValid && schedule.pausedBecause === null && isOwn(schedule));
-  const pause = (next: DeviceState, schedule: Schedule) =>
-    noteSchedule(withSchedule(next, { ...schedule, pausedBecause: 'author_lost_right' }), schedule.scheduleId, nowMs);
-  return lost.reduce(pause, state);
-};
-
 function pursueLease(state: DeviceState, decision: Decision): DeviceState {
   const { current } = state.lease;
   if (current === null) return state;
@@ -116,5 +94,5 @@ function pursueLease(state: DeviceState, decision: Decision): DeviceState {
   const { then: params, givenBy, keyId } = current;
   const giver = { ...(givenBy && { givenBy }), ...(keyId !== undefined && { keyId }), giverCheckedAtMs: nowMs };
   const source = { ...fresh, params, ...giver, scheduleId: leaseId };
-  return giveCommand(attempted, source, nowMs + attemptLifeMs, false, decision);
+  return giveCommand(attempted, source, nowMs + attemptLifeMs, decision);
 }

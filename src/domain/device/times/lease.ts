@@ -5,10 +5,10 @@ import type { ControlParams } from '../../control-command.ts';
 import type { Json } from '../../json.ts';
 import { accept, refuse } from '../../refusal.ts';
 import { hourMs, minuteMs, secondMs, toIso } from '../../time.ts';
-import { visibleResult, type Command } from '../commands/command-life.ts';
+import { leaseId, visibleResult, type Command } from '../commands/command-life.ts';
 import type { Handler } from '../core/events.ts';
 import type { DeviceState, Slice } from '../core/state.ts';
-import { appendRun, leaseId, type Run } from './ledger.ts';
+import { appendRun, type Run } from './ledger.ts';
 
 export type LeaseRequest = { seconds: number; then: ControlParams };
 
@@ -26,41 +26,38 @@ type Lease = LeaseRequest &
 type LeaseSlice = {
   current: Lease | null;
   /** Commands that the broker has not answered for: once it has such a command, the lease is `next`. */
-  held: readonly { commandId: string; number: number; sinceMs: number; next: Lease | null }[];
+  pending: readonly { commandId: string; number: number; next: Lease | null }[];
 };
 
 const pausesMs = [10 * secondMs, 30 * secondMs, minuteMs, 2 * minuteMs, 5 * minuteMs, 15 * minuteMs, hourMs];
 /** A device that comes back may report a hand that moved it: that comes before the next attempt. */
 const afterReturnMs = 3 * secondMs;
-/** A publication that has not ended by then was lost with the object: the broker may have the command. */
-const heldMs = 15 * secondMs;
 
 export const leaseSlice: Slice<LeaseSlice> = {
-  initial: { current: null, held: [] },
+  initial: { current: null, pending: [] },
   row: 'own',
   dueAtMs: (state) => leaseDueAtMs(state),
   onNewOwner: 'forget',
 };
 
-export function leaseDueAtMs({ lease, presence }: DeviceState): number {
-  const { current, held } = lease;
-  const heldUntilMs = Math.max(0, ...held.map(({ sinceMs }) => sinceMs + heldMs));
-  if (current === null) return held.length > 0 ? heldUntilMs : Infinity;
-  const isWaiting = current.attempts > 0 && !presence.connection.isOnline;
-  return isWaiting ? Infinity : Math.max(current.nextAttemptAtMs, heldUntilMs);
+/** An attempt waits for the end of other publications, and for the device if it was away at the last. */
+export function leaseDueAtMs({ lease, commands, presence }: DeviceState): number {
+  const { current } = lease;
+  if (current === null || commands.inFlight.length > 0) return Infinity;
+  return current.attempts > 0 && !presence.connection.isOnline ? Infinity : current.nextAttemptAtMs;
 }
 
 /** A command goes to the broker. Only if the broker gets it, it ends the lease or begins its own. */
 export function holdLease(state: DeviceState, command: Command, request: LeaseRequest | undefined, nowMs: number) {
   const { lease } = state;
   if (command.scheduleId === leaseId) return state;
-  if (lease.current === null && lease.held.length === 0 && request === undefined) return state;
+  if (lease.current === null && lease.pending.length === 0 && request === undefined) return state;
   const { commandId, number } = command;
   // Sent again: the lease that it began, or a newer one, goes on.
   if (lease.current !== null && number <= lease.current.number) return state;
   const next = request === undefined ? null : leaseOf(command, request, nowMs);
-  const others = lease.held.filter((other) => other.commandId !== commandId);
-  return withLease(state, { held: [...others, { commandId, number, sinceMs: nowMs, next }] });
+  const others = lease.pending.filter((other) => other.commandId !== commandId);
+  return withLease(state, { pending: [...others, { commandId, number, next }] });
 }
 
 function leaseOf({ commandId, number, params, givenBy, keyId }: Command, request: LeaseRequest, nowMs: number): Lease {
@@ -72,23 +69,22 @@ function leaseOf({ commandId, number, params, givenBy, keyId }: Command, request
 
 /** @param isTaken false if the broker certainly has not got the command */
 export function releaseLease(state: DeviceState, command: Command, isTaken: boolean): DeviceState {
-  const { current, held } = state.lease;
-  if ((current === null && held.length === 0) || command.scheduleId === leaseId) return state;
-  const own = held.find(({ commandId }) => commandId === command.commandId);
-  if (!isTaken) return own === undefined ? state : withLease(state, { held: held.filter((other) => other !== own) });
-  const isNewer = current === null || command.number > current.number;
-  const ended = isNewer && current !== null ? endLease(state, { outcome: 'skipped', reason: 'replaced' }) : state;
-  const later = held.filter(({ number }) => number > command.number);
-  return withLease(ended, { current: isNewer ? (own?.next ?? null) : current, held: later });
+  const { pending } = state.lease;
+  const own = pending.find(({ commandId }) => commandId === command.commandId);
+  if (own === undefined) return state;
+  if (!isTaken) return withLease(state, { pending: pending.filter((other) => other !== own) });
+  const later = pending.filter(({ number }) => number > own.number);
+  return withLease(endLease(state, replaced), { current: own.next, pending: later });
 }
 
 /** The object was lost with a publication: the broker may have the command, which is newer than the lease. */
-export function settleHeld(state: DeviceState, nowMs: number): DeviceState {
-  const { lease, commands } = state;
-  const newest = lease.held.at(-1);
-  const isUnderWay = commands.inFlight.length > 0 && nowMs < (newest?.sinceMs ?? 0) + heldMs;
-  if (newest === undefined || isUnderWay) return state;
-  return withLease(endLease(state, { outcome: 'skipped', reason: 'replaced' }), { current: newest.next, held: [] });
+export function settleLost(state: DeviceState): DeviceState {
+  const { pending } = state.lease;
+  const newest = pending.at(-1);
+  const isUnderWay = state.commands.inFlight.some(({ commandId }) => commandId === newest?.commandId);
+  return newest === undefined || isUnderWay
+    ? state
+    : withLease(endLease(state, replaced), { current: newest.next, pending: [] });
 }
 
 export function noteAttempt(state: DeviceState, commandId: string | null, nowMs: number): DeviceState {
@@ -122,7 +118,7 @@ export function noteReported(
     ({ acceptedAtMs, expiresAtMs, confirmedAtMs }) =>
       nowMs >= acceptedAtMs && nowMs < expiresAtMs && confirmedAtMs === null,
   );
-  return isUnexplained && !isUnderWay ? endLease(state, { outcome: 'skipped', reason: 'replaced' }) : state;
+  return isUnexplained && !isUnderWay ? endLease(state, replaced) : state;
 }
 
 /** The reply is the last word of a device that has never reported what would show the result. */
@@ -135,13 +131,13 @@ export function noteReplied(state: DeviceState, commandId: string, isSuccess: bo
 }
 
 export const revokeLease: Handler<'lease_ended'> = (state) => {
-  const { current, held } = state.lease;
-  if (current === null && held.length === 0) return { state, result: refuse({ kind: 'not_found', what: 'lease' }) };
-  const ended = endLease(state, { outcome: 'skipped', reason: 'replaced' });
-  return { state: withLease(ended, { current: null, held: [] }), result: accept(null) };
+  const { current, pending } = state.lease;
+  if (current === null && pending.length === 0) return { state, result: refuse({ kind: 'not_found', what: 'lease' }) };
+  return { state: withLease(endLease(state, replaced), { pending: [] }), result: accept(null) };
 };
 
 const confirmed = { outcome: 'confirmed', reason: null } as const;
+const replaced = { outcome: 'skipped', reason: 'replaced' } as const;
 
 /** Its end is a due time: if that has come, it ends as a run. */
 function endLease(state: DeviceState, end: Pick<Run, 'outcome' | 'reason'>): DeviceState {

@@ -6,9 +6,6 @@ import { describeCommand, isIdempotent, type Command } from '../commands/command
 import { appendHistory } from '../core/history.ts';
 import type { DeviceState, Slice } from '../core/state.ts';
 
-/** In place of a schedule's id: the end of a lease. */
-export const leaseId = 'lease';
-
 export type Run = Omit<RunView, 'runId' | 'dueAt'> & { dueAtMs: number };
 type RunningRun = Omit<Run, 'outcome' | 'reason'> & { commandId: string };
 
@@ -59,8 +56,19 @@ export function settleRuns(state: DeviceState, nowMs: number): DeviceState {
     if (end === undefined) continue;
     const running = next.runs.running.filter((other) => other !== run);
     next = appendRun({ ...next, runs: { ...next.runs, running } }, { ...run, ...end });
+    if (end.reason === 'author_lost_right') next = pauseOfAuthor(next, run, command);
   }
   return next;
+}
+
+/** A run by request may be of somebody else. */
+function pauseOfAuthor(state: DeviceState, { scheduleId }: RunningRun, command: Command | undefined): DeviceState {
+  const schedules = state.schedules.map((schedule) =>
+    schedule.scheduleId === scheduleId && schedule.author.userId === command?.givenBy?.userId
+      ? { ...schedule, pausedBecause: 'author_lost_right' as const }
+      : schedule,
+  );
+  return { ...state, schedules };
 }
 
 type RunEnd = Pick<Run, 'outcome' | 'reason'>;
