@@ -2,7 +2,15 @@
 import { z } from '@hono/zod-openapi';
 import * as words from '../vocabulary.ts';
 import { controlBodySchema, sentParamsSchema } from './commands.ts';
-import { deviceIdSchema, instantSchema, lineSchema, pageSchema, shortIdSchema } from './common.ts';
+import {
+  deviceIdSchema,
+  instantSchema,
+  lineSchema,
+  objectSchema,
+  pageQuery,
+  pageSchema,
+  shortIdSchema,
+} from './common.ts';
 
 const secondsSchema = (min: number, max: number, description: string) =>
   z.int().min(min).max(max).openapi({ description, example: min });
@@ -85,16 +93,8 @@ export type ScheduleView = z.infer<typeof scheduleSchema>;
 
 export const schedulePageSchema = pageSchema(scheduleSchema).openapi('SchedulePage');
 export const scheduleParamSchema = z.object({ deviceId: deviceIdSchema, scheduleId: shortIdSchema });
-export const removedScheduleSchema = z.object({ scheduleId: shortIdSchema }).openapi('RemovedSchedule');
-
-export const nextQuerySchema = z.object({
-  count: z
-    .string()
-    .regex(/^(?:[1-9]|[1-4]\d|50)$/, 'must be an integer from 1 to 50')
-    .default('10')
-    .transform(Number)
-    .openapi({ type: 'integer', minimum: 1, maximum: 50, default: 10, example: 10 }),
-});
+export const removedScheduleSchema = objectSchema('RemovedSchedule', { scheduleId: shortIdSchema });
+export const nextQuerySchema = z.object({ count: pageQuery.size });
 
 const dueSchema = z.object({
   scheduleId: shortIdSchema.optional().openapi({ description: 'Not in a preview.' }),
@@ -103,38 +103,34 @@ const dueSchema = z.object({
   skipped: z.enum(words.skipReasons).nullable().openapi({ description: 'Why it will not run.', example: null }),
 });
 export type DueView = z.infer<typeof dueSchema>;
-export const nextRunsSchema = z.object({ list: z.array(dueSchema) }).openapi('NextRuns');
+export const nextRunsSchema = objectSchema('NextRuns', { list: z.array(dueSchema) });
 
-export const runSchema = z
-  .object({
-    runId: z.string().openapi({ description: 'Of schedule and due time.', example: '3h5k7m9p2q4r6s8t:1772366400000' }),
-    scheduleId: z.string().openapi({ description: '`lease`: the end of a lease.', example: '3h5k7m9p2q4r6s8t' }),
-    name: z.string().openapi({ description: 'Of the schedule then.', example: 'Morning' }),
-    dueAt: dueAtSchema,
-    outcome: z.enum(words.runOutcomes).openapi({ example: 'confirmed' }),
-    reason: z
-      .enum(words.runReasons)
-      .or(z.templateLiteral(['device replied ', z.int()]).openapi({ type: 'string', example: 'device replied 500' }))
-      .nullable()
-      .openapi({ description: 'Why it did not happen, or is not known to have happened.', example: null }),
-    commandId: shortIdSchema.nullable().openapi({ description: 'Null: no command was given.' }),
-  })
-  .openapi('Run');
+export const runSchema = objectSchema('Run', {
+  runId: z.string().openapi({ description: 'Of schedule and due time.', example: '3h5k7m9p2q4r6s8t:1772366400000' }),
+  scheduleId: z.string().openapi({ description: '`lease`: the end of a lease.', example: '3h5k7m9p2q4r6s8t' }),
+  name: z.string().openapi({ description: 'Of the schedule then.', example: 'Morning' }),
+  dueAt: dueAtSchema,
+  outcome: z.enum(words.runOutcomes).openapi({ example: 'confirmed' }),
+  reason: z
+    .enum(words.runReasons)
+    .or(z.templateLiteral(['device replied ', z.int()]).openapi({ type: 'string', example: 'device replied 500' }))
+    .nullable()
+    .openapi({ description: 'Why it did not happen, or is not known to have happened.', example: null }),
+  commandId: shortIdSchema.nullable().openapi({ description: 'Null: no command was given.' }),
+});
 export type RunView = z.infer<typeof runSchema>;
 
 export const runPageSchema = pageSchema(runSchema)
   .extend({ dropped: z.int().min(0).openapi({ description: 'Older runs, which are gone.', example: 0 }) })
   .openapi('RunPage');
 
-export const leaseSchema = z
-  .object({
-    state: z.enum(['running', 'pursuing']).openapi({ description: '`pursuing`: over, and the end is not confirmed.' }),
-    then: sentParamsSchema,
-    endsAt: instantSchema,
-    attempts: z.int().min(0).openapi({ description: 'How often `then` was sent.', example: 0 }),
-    nextAttemptAt: instantSchema.nullable().openapi({ description: 'Null: when the device comes back.' }),
-    commandId: shortIdSchema.openapi({ description: 'Of the command that began it.' }),
-    lastCommandId: shortIdSchema.nullable().openapi({ description: 'Of the last attempt.', example: null }),
-  })
-  .openapi('Lease');
+export const leaseSchema = objectSchema('Lease', {
+  state: z.enum(['running', 'pursuing']).openapi({ description: '`pursuing`: over, and the end is not confirmed.' }),
+  then: sentParamsSchema,
+  endsAt: instantSchema,
+  attempts: z.int().min(0).openapi({ description: 'How often `then` was sent.', example: 0 }),
+  nextAttemptAt: instantSchema.nullable().openapi({ description: 'Null: when the device comes back.' }),
+  commandId: shortIdSchema.openapi({ description: 'Of the command that began it.' }),
+  lastCommandId: shortIdSchema.nullable().openapi({ description: 'Of the last attempt.', example: null }),
+});
 export type LeaseView = z.infer<typeof leaseSchema>;
