@@ -98,7 +98,7 @@ describe('a schedule', () => {
     const { data } = await ask<{ list: object[] }>('GET', device, '/schedules/next?count=4');
     const paused = { ...due, skipped: 'paused' };
     expect(data.list).toMatchObject([due, paused, { skipped: 'paused', why: null }, { skipped: 'excepted' }]);
-    expect(await ask('GET', device, '/schedules/next?count=51')).toMatchObject({ code: 400 });
+    expect(await ask('GET', device, '/schedules/next?count=0')).toMatchObject({ code: 400 });
   });
 
   it('presses once by its alarm, and its run is confirmed with the command, also after a sleep', async () => {
