@@ -265,8 +265,8 @@ function applyPublished(
   const publication = { startedAtMs, acknowledgedAtMs: outcome.publishedAtMs, hasReachedNobody };
   const { isOnline } = state.presence.connection;
   let next = changeCommand(state, commandId, (entry) => life.markPublished(entry, publication, isOnline, nowMs));
-  for (const older of pendingCommands(next, nowMs)) {
-    if (older.number < number)
+  for (const older of next.commands.loaded) {
+    if (older.number < number && life.isPending(older, nowMs) && life.isIdempotent(older.params))
       next = changeCommand(next, older.commandId, (entry) => life.markCancelled(entry, 'replaced'));
   }
   const payload = encodeControl(command, commandId);
