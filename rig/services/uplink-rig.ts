@@ -23,7 +23,7 @@ export const deadLettersMaxBytes = 1_048_576;
 
 export class UplinkRig {
   readonly dir = makeSpoolDir();
-  worker: WorkerSide;
+  readonly worker: WorkerSide;
   spool!: Spool;
   uplink!: Uplink;
 
@@ -64,10 +64,6 @@ export class UplinkRig {
   async close(): Promise<void> {
     await this.uplink.drain(0);
     await this.spool.close();
-  }
-
-  async restartWorkerSide(port: number): Promise<void> {
-    this.worker = await WorkerSide.start({ port });
   }
 
   spoolReport(device: string, payload: string, onCommitted = (): void => undefined): void {

@@ -82,7 +82,7 @@ export class WorkerSide extends LoopbackServer {
   readonly bridges = new Map<string, Bridge>();
   mostUnderWay = 0;
   violations: string[] = [];
-  assignRole: (bridgeId: string) => Role;
+  assignRole: (bridgeId: string) => Role = () => 'active';
   /** The links of this bridge are cut after its hello. */
   isLinkRefusedFor: string | null = null;
   /** Closes every link after its hello, with this reason. */
@@ -93,10 +93,9 @@ export class WorkerSide extends LoopbackServer {
   readonly #underWayByDevice = new Map<string, number>();
   #underWay = 0;
 
-  private constructor(assignRole: (bridgeId: string) => Role) {
+  private constructor() {
     const server = createServer((request, response) => runDetached(this.#takeRequest(request, response)));
     super(server);
-    this.assignRole = assignRole;
     server.on('upgrade', (request, socket, head) => {
       const url = new URL(request.url ?? '', 'http://worker.test');
       if (url.pathname !== linkPath || request.headers.authorization !== `Bearer ${bridgeSecret}`) {
@@ -107,8 +106,8 @@ export class WorkerSide extends LoopbackServer {
     });
   }
 
-  static start(options: { port?: number; assignRole?: (bridgeId: string) => Role } = {}): Promise<WorkerSide> {
-    return new WorkerSide(options.assignRole ?? (() => 'active')).listen(options.port);
+  static start(): Promise<WorkerSide> {
+    return new WorkerSide().listen();
   }
 
   setFaults(faults: Partial<Faults>): void {

@@ -179,7 +179,6 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
 
   test('reports keep being taken while the link is down', async () => {
     await open();
-    rig.worker.assignRole = () => 'active';
     rig.worker.cutLinks();
     await rig.worker.untilEffects(...(await device.reportMany(0, 50)));
     await rig.worker.untilActive();

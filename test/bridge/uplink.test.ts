@@ -81,15 +81,6 @@ describe('a Worker in trouble', () => {
     expect(rig.disorders()).toEqual([]);
   });
 
-  test('one that is away altogether is found again', async () => {
-    const { port } = rig.worker;
-    await rig.worker.stop();
-    rig.spoolReports(50, 3);
-    await rig.restartWorkerSide(port);
-    await rig.untilEffects(50);
-    expect(rig.disorders()).toEqual([]);
-  });
-
   test('one that is heard of again is not waited for any longer', async () => {
     await rig.close();
     const pauses: unknown[] = [];
@@ -136,17 +127,6 @@ describe('a Worker in trouble', () => {
     expect(alarms).toMatchObject([{ alarm: true, retryInMs: 30_000 }]);
     expect(rig.uplink.isUnauthorized).toBe(true);
     expect(rig.spool.depth).toBe(11);
-  });
-
-  test('what was not sent before a restart is sent after it, once', async () => {
-    rig.worker.setFaults({ status: 503 });
-    rig.spoolReports(100, 4);
-    await rig.worker.changes.until('an attempt', () => rig.worker.requests > 0);
-    await rig.close();
-    rig.worker.setFaults({});
-    await rig.open();
-    await rig.untilEffects(100);
-    expect(rig.disorders()).toEqual([]);
   });
 });
 

@@ -185,19 +185,6 @@ describe('the ends of sessions', () => {
     await vi.waitFor(() => expect(hook.eventsOf(name)).toContain('client.disconnected keepalive_timeout'), 5_000);
   });
 
-  test('a device that comes back while its old connection looks alive takes over (field note 40)', async () => {
-    const { name, root } = newDevice();
-    await online(name);
-    const second = await online(name);
-    const seen = collect(second);
-    const expected = ['client.connected', 'client.disconnected takenover', 'client.connected'];
-    await vi.waitFor(() => expect(hook.eventsOf(name)).toEqual(expected));
-    await second.subscribeAsync(`${root}/#`);
-    await second.publishAsync(`${root}/status`, 'new one', { qos: 1 });
-    await vi.waitFor(() => expect(seen).toEqual([`${root}/status new one`]));
-    expect(hook.eventsOf(name)).toEqual(expected);
-  });
-
   test('the Worker can end a session, with the right key only', async () => {
     const { name } = newDevice();
     const client = await online(name);

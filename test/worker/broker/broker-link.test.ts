@@ -57,17 +57,6 @@ describe('dialling in', () => {
     expect(await bridge.ask(helloOf('one'))).toMatchObject({ type: 'role', role: 'active' });
   });
 
-  it.each([
-    ['a wrong secret', { Authorization: 'Bearer broker-hook-secret-of-the-worker-tests' }],
-    ['no secret', {}],
-    ['a secret in another scheme', { Authorization: `Basic ${bridgeSecret}` }],
-  ])('refuses %s with 401 and no socket', async (_, headers) => {
-    const response = await send('GET', linkPath, { headers: { Upgrade: 'websocket', ...headers } });
-    expect(response.status).toBe(401);
-    expect(response.webSocket).toBeNull();
-    expect(await response.json()).toEqual({ code: 401, message: 'unauthorized', data: null });
-  });
-
   it('refuses a plain request with 400', async () => {
     const response = await send('GET', linkPath, { headers: { Authorization: `Bearer ${bridgeSecret}` } });
     expect(response.status).toBe(400);

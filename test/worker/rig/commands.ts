@@ -56,7 +56,7 @@ export const cancel = ({ deviceId }: Device, commandId: string): Promise<Answer<
 export const nextCommand = async (device: Device) => (await bridge.nextFor(device, propertySet)).body as Message;
 export const unheard = (device: Device) => bridge.waitingFor(device, propertySet) as Message[];
 export const reply = (id: string, code?: number): Said => ({ action: propertyPost, payload: replyOf(id, code) });
-export const replyOf = (id: string, code?: number) => ({ method: 'thing.service.property.set_reply', id, code });
+const replyOf = (id: string, code?: number) => ({ method: 'thing.service.property.set_reply', id, code });
 export const report = (properties: object): Said => ({ action: propertyPost, payload: { params: properties } });
 export const ring = ({ deviceId }: Device) => runDurableObjectAlarm(sessionOf(deviceId));
 export const sleep = ({ deviceId }: Device) => evictDurableObject(sessionOf(deviceId));
