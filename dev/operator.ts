@@ -93,8 +93,7 @@ async function reconcile(): Promise<void> {
   const path = `${operatorPath}/reconcile`;
   const sum = { checked: 0, inactive: 0, deleted: 0, failed: 0 };
   for (let cursor: number | null = from; cursor !== null;) {
-    const { reconciledSchema } = protocol;
-    const slice: z.infer<typeof reconciledSchema> = await post(path, { cursor }, reconciledSchema);
+    const slice: protocol.Reconciled = await post(path, { cursor }, protocol.reconciledSchema);
     for (const name of ['checked', 'inactive', 'deleted', 'failed'] as const) sum[name] += slice[name];
     cursor = slice.cursor;
     if (cursor !== null) print(`${sum.checked} compared; if this is cut off, go on with --from ${cursor}`);

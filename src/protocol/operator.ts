@@ -9,8 +9,11 @@ const cursorSchema = z.int().nonnegative().default(0);
 
 export const signUpSchema = z.object({ open: z.boolean() });
 export const accountNameSchema = z.object({ name: nameSchema });
+export type AccountName = z.infer<typeof accountNameSchema>;
 export const accountSliceSchema = z.object({ name: nameSchema, cursor: cursorSchema });
+export type AccountSlice = z.infer<typeof accountSliceSchema>;
 export const sliceSchema = z.object({ cursor: cursorSchema });
+export type Slice = z.infer<typeof sliceSchema>;
 
 export const passwordResetSchema = z.object({
   userId: z.int(),
@@ -32,6 +35,7 @@ export const reconciledSchema = z.object({
   failed: z.int(),
   cursor: z.int().nullable(),
 });
+export type Reconciled = z.infer<typeof reconciledSchema>;
 
 /** Of an account or a device: facts to be shown, and its last events. */
 export const foundSchema = z.looseObject({ events: z.array(z.looseObject({})) });

@@ -20,6 +20,7 @@ import { logIn, logOut, refreshSession } from '../../services/accounts/sessions.
 const route = routesAbout('Users');
 const signingIn = routesAbout('Signing in');
 const onSessions = inPersonFor('manageSessions');
+const strangerErrors = ['invalid_request', 'forbidden', 'too_many_requests'] as const;
 
 export const userRoutes = createRouter()
   .openapi(
@@ -27,15 +28,7 @@ export const userRoutes = createRouter()
       summary: 'Create an account',
       middleware: limitRate('REGISTER_LIMIT'),
       request: { body: jsonBody(schemas.registerBodySchema) },
-      responses: responsesOf(
-        schemas.userSchema,
-        'invalid_request',
-        'weak_password',
-        'email_exists',
-        'username_exists',
-        'forbidden',
-        'too_many_requests',
-      ),
+      responses: responsesOf(schemas.userSchema, ...strangerErrors, 'weak_password', 'email_exists', 'username_exists'),
     }),
     (c) => {
       const { username, email, password } = c.req.valid('json');
@@ -50,13 +43,7 @@ export const userRoutes = createRouter()
         'doubling to 15 minutes. A device that sends the `deviceToken` of an earlier login is counted by itself; it gets one by sending null.',
       middleware: limitRate('LOGIN_LIMIT'),
       request: { body: jsonBody(schemas.loginBodySchema) },
-      responses: responsesOf(
-        schemas.sessionSchema,
-        'invalid_request',
-        'invalid_password',
-        'forbidden',
-        'too_many_requests',
-      ),
+      responses: responsesOf(schemas.sessionSchema, ...strangerErrors, 'invalid_password'),
     }),
     (c) => {
       const { username, email, password, deviceToken } = c.req.valid('json');

@@ -9,6 +9,8 @@ import * as sharing from '../../services/devices/sharing.ts';
 const route = routesAbout('Sharing');
 const mayShare = signedInFor('share');
 const mayAnswer = inPersonFor('answerOffers');
+const answerErrors = [...signedInErrors, 'not_found'] as const;
+const invitingErrors = ['email_not_verified', 'too_many_members', 'too_many_invitations'] as const;
 
 /** NaN for what is no id: nobody has it. */
 const userIdOf = (text: string) => (/^[1-9]\d{0,14}$/.test(text) ? Number(text) : Number.NaN);
@@ -28,13 +30,7 @@ export const invitationRoutes = createRouter()
       summary: 'Accept an invitation',
       ...mayAnswer,
       request: { params: schemas.invitationParamSchema },
-      responses: responsesOf(
-        schemas.acceptedInvitationSchema,
-        ...signedInErrors,
-        'not_found',
-        'device_not_found',
-        'too_many_members',
-      ),
+      responses: responsesOf(schemas.acceptedInvitationSchema, ...answerErrors, 'device_not_found', 'too_many_members'),
     }),
     (c) => answer(c, sharing.acceptInvitation(c.var.context, c.var.caller.userId, c.req.valid('param').invitationId)),
   )
@@ -43,7 +39,7 @@ export const invitationRoutes = createRouter()
       summary: 'Decline an invitation',
       ...mayAnswer,
       request: { params: schemas.invitationParamSchema },
-      responses: responsesOf(schemas.endedInvitationSchema, ...signedInErrors, 'not_found'),
+      responses: responsesOf(schemas.endedInvitationSchema, ...answerErrors),
     }),
     (c) => answer(c, sharing.declineInvitation(c.var.context, c.var.caller.userId, c.req.valid('param').invitationId)),
   );
@@ -64,7 +60,7 @@ export const blockedSenderRoutes = createRouter()
       description: 'You are shown none of their invitations and offers any more. They are told nothing.',
       ...mayAnswer,
       request: { body: jsonBody(schemas.blockedSenderBodySchema) },
-      responses: responsesOf(schemas.blockedSenderSchema, ...signedInErrors, 'not_found'),
+      responses: responsesOf(schemas.blockedSenderSchema, ...answerErrors),
     }),
     (c) => answer(c, sharing.block(c.var.context, c.var.caller.userId, c.req.valid('json').email)),
   )
@@ -73,7 +69,7 @@ export const blockedSenderRoutes = createRouter()
       summary: 'Unblock a sender',
       ...mayAnswer,
       request: { params: schemas.blockedSenderParamSchema },
-      responses: responsesOf(schemas.blockedSenderSchema, ...signedInErrors, 'not_found'),
+      responses: responsesOf(schemas.blockedSenderSchema, ...answerErrors),
     }),
     (c) => answer(c, sharing.unblock(c.var.context, c.var.caller.userId, userIdOf(c.req.valid('param').userId))),
   );
@@ -88,13 +84,7 @@ export const deviceSharingRoutes = createRouter()
         'it changes the role.',
       ...mayShare,
       request: { params: deviceIdParamSchema, body: jsonBody(schemas.inviteBodySchema) },
-      responses: responsesOf(
-        schemas.invitationSchema,
-        ...deviceErrors,
-        'email_not_verified',
-        'too_many_members',
-        'too_many_invitations',
-      ),
+      responses: responsesOf(schemas.invitationSchema, ...deviceErrors, ...invitingErrors),
     }),
     (c) => {
       const { deviceId } = c.req.valid('param');

@@ -14,7 +14,7 @@ import { notFound, rateLimited, RefusedError } from '../../domain/refusal.ts';
 import { log } from '../../log.ts';
 import { forgetRevokedUsers } from '../../objects/calls/revoked-users.ts';
 import { tellRelays } from '../../objects/calls/stubs.ts';
-import type { Found, SliceDone } from '../../protocol/operator.ts';
+import type { AccountName, AccountSlice, Found, Slice, SliceDone } from '../../protocol/operator.ts';
 import { provisionAtBroker } from '../broker/provisioning.ts';
 import type { ServiceContext } from '../../context.ts';
 import { deleteDevice } from '../devices/deletion.ts';
@@ -28,7 +28,7 @@ import { devicesPerSlice, runSlice } from './device-slices.ts';
 const lastEvents = { page: 1, size: 10 };
 
 /** The account of a username or e-mail, and the devices of an id or serial number. @throws RefusedError not_found */
-export async function findNamed(context: ServiceContext, name: string): Promise<Found[]> {
+export async function findNamed(context: ServiceContext, { name }: AccountName): Promise<Found[]> {
   const db = context.primary();
   const [user, devices] = await Promise.all([findUserByName(db, foldName(name)), findDevicesNamed(db, name.trim())]);
   if (user === undefined && devices.length === 0) throw notFound('account');
@@ -48,12 +48,13 @@ export async function findNamed(context: ServiceContext, name: string): Promise<
   return found;
 }
 
-export async function openSignUp({ primary }: ServiceContext, isOpen: boolean): Promise<void> {
-  await writeSetting(primary(), 'sign_up', isOpen ? 'open' : 'closed');
-  log('warn', 'operator: sign-up changed', { isOpen });
+export async function openSignUp({ primary }: ServiceContext, { open }: { open: boolean }) {
+  await writeSetting(primary(), 'sign_up', open ? 'open' : 'closed');
+  log('warn', 'operator: sign-up changed', { isOpen: open });
+  return { open };
 }
 
-export async function issueResetFor(context: ServiceContext, name: string) {
+export async function issueResetFor(context: ServiceContext, { name }: AccountName) {
   const user = await findAccount(context, name);
   if (user.disabledAt !== null) throw new RefusedError({ kind: 'account_disabled', userId: user.id });
   const reset = await issuePasswordReset(context, user, 'operator');
@@ -63,7 +64,7 @@ export async function issueResetFor(context: ServiceContext, name: string) {
 }
 
 /** Login, sessions, API keys and relay sockets end with the first slice; then its devices are disabled. @throws RefusedError not_found */
-export async function disableAccount(context: ServiceContext, name: string, cursor: number): Promise<SliceDone> {
+export async function disableAccount(context: ServiceContext, { name, cursor }: AccountSlice): Promise<SliceDone> {
   const { id: ownerId } = await findAccount(context, name);
   const db = context.primary();
   if (cursor === 0) {
@@ -78,7 +79,7 @@ export async function disableAccount(context: ServiceContext, name: string, curs
   });
 }
 
-export async function enableAccount(context: ServiceContext, name: string, cursor: number): Promise<SliceDone> {
+export async function enableAccount(context: ServiceContext, { name, cursor }: AccountSlice): Promise<SliceDone> {
   const { id: ownerId } = await findAccount(context, name);
   const db = context.primary();
   if (cursor === 0) {
@@ -96,7 +97,7 @@ export async function enableAccount(context: ServiceContext, name: string, curso
  * Its memberships and devices first, then the rest. If some of them remain, the account stays disabled and can be deleted
  * again.
  */
-export async function deleteAccount(context: ServiceContext, name: string, cursor: number): Promise<SliceDone> {
+export async function deleteAccount(context: ServiceContext, { name, cursor }: AccountSlice): Promise<SliceDone> {
   const { id: ownerId } = await findAccount(context, name);
   const db = context.primary();
   if (cursor === 0) await revokeAccount(context, ownerId);
@@ -123,7 +124,7 @@ async function revokeAccount({ env, primary }: ServiceContext, userId: number): 
 }
 
 /** Messaging passwords are not stored: a device whose account the broker lost has to activate again. */
-export async function pushCredentials(context: ServiceContext, cursor: number): Promise<SliceDone> {
+export async function pushCredentials(context: ServiceContext, { cursor }: Slice): Promise<SliceDone> {
   if (context.config.broker.provisioning === 'none') return { done: 0, failed: 0, cursor: null };
   return forDevices(context, cursor, {}, async (device) => {
     const kind = (await isDisabled(context, device)) ? 'disable' : 'upsert';

@@ -1,25 +1,20 @@
 // `npm run reconcile`: compares the device records in D1 with the sessions in their objects, slice by slice, and repairs what a
 // restore of one side alone leaves behind. A session without a record ends itself (domain/device/record-check.ts): a Worker
 // cannot list objects.
-import type { z } from 'zod';
 import { deleteRecords, listDevicesAfter, markInactive, type DeviceInRowOrder } from '../../db/devices/devices.ts';
 import type { ServiceContext } from '../../context.ts';
 import { log } from '../../log.ts';
 import { callDevice } from '../../objects/calls/stubs.ts';
-import type { reconciledSchema } from '../../protocol/operator.ts';
+import type { Reconciled, Slice } from '../../protocol/operator.ts';
 import { provisionAtBroker } from '../broker/provisioning.ts';
 import { hadSession, restoreById } from '../devices/lost-sessions.ts';
-import { runSlice } from './device-slices.ts';
+import { devicesPerSlice, runSlice } from './device-slices.ts';
 
 const activationMs = 10 * 60_000;
 
-export async function reconcileSlice(
-  context: ServiceContext,
-  cursor: number,
-  size: number,
-): Promise<z.infer<typeof reconciledSchema>> {
-  const records = await listDevicesAfter(context.primary(), cursor, size);
-  const { results, ...slice } = await runSlice(records, size, (record) => compare(context, record));
+export async function reconcileSlice(context: ServiceContext, { cursor }: Slice): Promise<Reconciled> {
+  const records = await listDevicesAfter(context.primary(), cursor, devicesPerSlice);
+  const { results, ...slice } = await runSlice(records, devicesPerSlice, (record) => compare(context, record));
   const count = (finding: Finding): number => results.filter((result) => result === finding).length;
   return { checked: records.length, inactive: count('inactive'), deleted: count('deleted'), ...slice };
 }
