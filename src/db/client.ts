@@ -37,6 +37,14 @@ export async function runTogether<Rows extends unknown[]>(
   return (await database.$client.batch(prepared)) as { [Index in keyof Rows]: D1Result<Rows[Index]> };
 }
 
+export async function findRow<Table extends SQLiteTable>(
+  database: Database,
+  table: Table,
+  where: SQL | undefined,
+): Promise<Table['$inferSelect'] | undefined> {
+  return database.select().from<SQLiteTable>(table).where(where).get();
+}
+
 type Row<Table extends SQLiteTable> = {
   [Name in keyof Table['$inferSelect']]?: Table['$inferSelect'][Name] | SQL;
 };

@@ -1,7 +1,7 @@
 // Queries on tokens that users get by mail or from the operator, of which only digests are stored. What a password reset ends is
 // in refresh-tokens.ts.
 import { and, eq, gt, sql } from 'drizzle-orm';
-import { runTogether, type Database, insertSelect } from '../client.ts';
+import { findRow, insertSelect, runTogether, type Database } from '../client.ts';
 import { emailVerifications, passwordResets, users } from '../schema/accounts.ts';
 
 type MailedToken = typeof passwordResets.$inferSelect;
@@ -25,11 +25,7 @@ export async function insertMailedToken(
 }
 
 export async function findPasswordReset(database: Database, hash: string, nowMs: number) {
-  return database
-    .select()
-    .from(passwordResets)
-    .where(and(eq(passwordResets.hash, hash), gt(passwordResets.expiresAt, nowMs)))
-    .get();
+  return findRow(database, passwordResets, and(eq(passwordResets.hash, hash), gt(passwordResets.expiresAt, nowMs)));
 }
 
 /** Uses up every such token of the user, whose id it returns. Undefined for a token that is unknown, used or expired. */

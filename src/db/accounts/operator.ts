@@ -1,6 +1,6 @@
 // Queries for what an operator does to whole accounts and to the sign-up, which registering reads, too.
 import { eq, sql } from 'drizzle-orm';
-import { runTogether, type Database } from '../client.ts';
+import { findRow, runTogether, type Database } from '../client.ts';
 import { lengthOf } from '../pages.ts';
 import {
   apiKeys,
@@ -61,8 +61,7 @@ export async function countUsers(database: Database): Promise<{ users: number; d
 type SettingName = (typeof serviceSettings.$inferSelect)['name'];
 
 export async function readSetting(database: Database, name: SettingName): Promise<string | undefined> {
-  const row = await database.select().from(serviceSettings).where(eq(serviceSettings.name, name)).get();
-  return row?.value;
+  return (await findRow(database, serviceSettings, eq(serviceSettings.name, name)))?.value;
 }
 
 export async function writeSetting(database: Database, name: SettingName, value: string): Promise<void> {

@@ -3,7 +3,7 @@
 import { and, desc, eq, gt, isNull, sql, type SQL } from 'drizzle-orm';
 import type { PageRequest } from '../../domain/pagination.ts';
 import type { Rotation } from '../../domain/token-rotation.ts';
-import { runTogether, type Database, insertSelect } from '../client.ts';
+import { findRow, insertSelect, runTogether, type Database } from '../client.ts';
 import { purge } from '../expired-rows.ts';
 import { countOf, readPage } from '../pages.ts';
 import { endKeys } from './api-keys.ts';
@@ -40,7 +40,7 @@ export async function insertSession(
 }
 
 export async function findSession(database: Database, family: string): Promise<Session | undefined> {
-  const row = await database.select().from(refreshTokens).where(eq(refreshTokens.family, family)).get();
+  const row = await findRow(database, refreshTokens, eq(refreshTokens.family, family));
   return row && { ...row, digest: row.hash, rotations: row.rotations ?? [] };
 }
 
@@ -55,16 +55,13 @@ export async function findConfirmation(
     .select({ createdAt, confirmedAt })
     .from(refreshTokens)
     .innerJoin(users, and(eq(users.id, refreshTokens.userId), isNull(users.disabledAt)))
-    .where(and(eq(refreshTokens.sessionId, sessionId), eq(refreshTokens.userId, userId), gt(expiresAt, nowMs)))
+    .where(and(isSession(userId, sessionId), gt(expiresAt, nowMs)))
     .get();
   return row && Math.max(row.createdAt, row.confirmedAt ?? 0);
 }
 
 export async function confirmSession(database: Database, userId: number, sessionId: string, nowMs: number) {
-  await database
-    .update(refreshTokens)
-    .set({ confirmedAt: nowMs })
-    .where(and(eq(refreshTokens.sessionId, sessionId), eq(refreshTokens.userId, userId)));
+  await database.update(refreshTokens).set({ confirmedAt: nowMs }).where(isSession(userId, sessionId));
 }
 
 export async function rotateToken(
@@ -97,20 +94,20 @@ export async function listSessions(database: Database, userId: number, nowMs: nu
 }
 
 export async function deleteSessionOf(database: Database, userId: number, sessionId: string): Promise<boolean> {
-  const ended = await database
-    .delete(refreshTokens)
-    .where(and(eq(refreshTokens.sessionId, sessionId), eq(refreshTokens.userId, userId)))
-    .returning({ hash: refreshTokens.hash });
-  return ended.length > 0;
+  return (await deleteSessions(database, isSession(userId, sessionId))) > 0;
 }
 
 /** All of the user but one, or all. @returns how many */
 export async function deleteSessionsOf(database: Database, userId: number, kept = ''): Promise<number> {
-  const ended = await database
-    .delete(refreshTokens)
-    .where(and(eq(refreshTokens.userId, userId), isNotSession(kept)))
-    .returning({ hash: refreshTokens.hash });
-  return ended.length;
+  return deleteSessions(database, and(eq(refreshTokens.userId, userId), isNotSession(kept)));
+}
+
+async function deleteSessions(database: Database, where: SQL | undefined): Promise<number> {
+  return (await database.delete(refreshTokens).where(where).returning({ hash: refreshTokens.hash })).length;
+}
+
+function isSession(userId: number, sessionId: string): SQL | undefined {
+  return and(eq(refreshTokens.sessionId, sessionId), eq(refreshTokens.userId, userId));
 }
 
 function isNotSession(sessionId: string): SQL {

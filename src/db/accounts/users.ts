@@ -1,20 +1,16 @@
 // Queries on users. Names are compared by their folded form (domain/names.ts).
 import { eq, or, sql } from 'drizzle-orm';
-import { type Database, insertSelect } from '../client.ts';
+import { findRow, insertSelect, type Database } from '../client.ts';
 import { users } from '../schema/accounts.ts';
 
 export type UserRow = typeof users.$inferSelect;
 
 export async function findUser(database: Database, userId: number): Promise<UserRow | undefined> {
-  return database.select().from(users).where(eq(users.id, userId)).get();
+  return findRow(database, users, eq(users.id, userId));
 }
 
 export async function findUserByName(database: Database, foldedName: string): Promise<UserRow | undefined> {
-  return database
-    .select()
-    .from(users)
-    .where(or(eq(users.foldedUsername, foldedName), eq(users.foldedEmail, foldedName)))
-    .get();
+  return findRow(database, users, or(eq(users.foldedUsername, foldedName), eq(users.foldedEmail, foldedName)));
 }
 
 export async function listUsersDisabledSince(database: Database, sinceMs: number): Promise<number[]> {

@@ -1,6 +1,6 @@
 // Queries on claim tokens. Only their digests are stored.
 import { and, count, eq, gt, isNull, or, sql } from 'drizzle-orm';
-import { type Database, insertSelect } from '../client.ts';
+import { findRow, insertSelect, type Database } from '../client.ts';
 import { claimTokens } from '../schema/devices.ts';
 import { hasLivingKey } from '../accounts/api-keys.ts';
 import { limitOf, type UserLimits } from '../accounts/user-limits.ts';
@@ -39,9 +39,5 @@ export async function useClaimToken(
 }
 
 export async function findClaimToken(database: Database, hash: string, nowMs: number) {
-  return database
-    .select()
-    .from(claimTokens)
-    .where(and(eq(claimTokens.hash, hash), gt(claimTokens.expiresAt, nowMs)))
-    .get();
+  return findRow(database, claimTokens, and(eq(claimTokens.hash, hash), gt(claimTokens.expiresAt, nowMs)));
 }

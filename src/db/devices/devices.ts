@@ -2,7 +2,7 @@
 // device's session, written by it alone through `writeProjections`. Activation writes everything else.
 import { and, asc, eq, getTableColumns, gt, gte, inArray, isNotNull, isNull, lt, or, sql } from 'drizzle-orm';
 import type { BatchItem } from 'drizzle-orm/batch';
-import { runTogether, type Database, insertSelect } from '../client.ts';
+import { findRow, insertSelect, runTogether, type Database } from '../client.ts';
 import { countGoingOffline } from '../measurements.ts';
 import { users } from '../schema/accounts.ts';
 import { deviceMembers, devices } from '../schema/devices.ts';
@@ -90,11 +90,7 @@ export async function insertDevice(
 }
 
 export async function findDeviceBySerial(db: Database, productId: number, deviceSN: string) {
-  return db
-    .select()
-    .from(devices)
-    .where(and(eq(devices.productId, productId), eq(devices.deviceSN, deviceSN)))
-    .get();
+  return findRow(db, devices, and(eq(devices.productId, productId), eq(devices.deviceSN, deviceSN)));
 }
 
 /** Whether the database knows the device, and whether it knows the product: one that does not is not the device's own. */

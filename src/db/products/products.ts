@@ -2,7 +2,7 @@
 // reserved for its owner; only `insertProduct` reads such rows.
 import { and, asc, eq, isNull, notExists, sql, type SQL } from 'drizzle-orm';
 import type { PageRequest } from '../../domain/pagination.ts';
-import { runTogether, type Database, insertSelect, takeExcluded } from '../client.ts';
+import { findRow, insertSelect, runTogether, takeExcluded, type Database } from '../client.ts';
 import { countOf, readPageByIndex } from '../pages.ts';
 import { users } from '../schema/accounts.ts';
 import { deviceCounts, devices } from '../schema/devices.ts';
@@ -69,11 +69,7 @@ export async function insertProduct(
 }
 
 export async function findProduct(database: Database, productKey: string): Promise<ProductRow | undefined> {
-  return database
-    .select()
-    .from(products)
-    .where(and(eq(products.productKey, productKey), isNull(products.deletedAt)))
-    .get();
+  return findRow(database, products, and(eq(products.productKey, productKey), isNull(products.deletedAt)));
 }
 
 export async function readFigures(database: Database, productId: number, day: number) {
