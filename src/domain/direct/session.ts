@@ -1,10 +1,10 @@
 // One MQTT direct connection, from its CONNECT on: which packets it may send, what it is answered, and what the device
 // says with them. Plain data in, plain data out; what the messages change is decided by the device's core.
+import { z } from 'zod';
 import {
   readPacket,
   type ClientPacket,
   type ConnectPacket,
-  type ProtocolLevel,
   type PublishPacket,
   type SubscribePacket,
 } from '../../protocol/mqtt-codec/client-packets.ts';
@@ -20,25 +20,24 @@ import { presenceTimes } from '../device/presence/presence-times.ts';
 import { textOf } from './connect.ts';
 import { directLimits } from './direct-limits.ts';
 
-export type DirectSession = {
-  level: ProtocolLevel;
-  startedAtMs: number;
-  keepAliveSeconds: number;
-  will: string | null;
-  subscriptions: readonly DirectSubscription[];
-  lastPacketAtMs: number;
+/** Outlives a sleep of the object, in the attachment of the socket. */
+export const directSessionSchema = z.object({
+  level: z.literal([4, 5]),
+  startedAtMs: z.number(),
+  keepAliveSeconds: z.number(),
+  will: z.string().nullable(),
+  subscriptions: z.array(z.object({ filter: z.string(), qos: z.literal([0, 1]), isNoLocal: z.boolean() })),
+  lastPacketAtMs: z.number(),
   /** Of the device, for what it receives (MQTT5 3.1.2.11.3, MQTT5 3.1.2.11.4). */
-  receiveMaximum: number;
-  maxPacketBytes: number;
-  lastPacketId: number;
+  receiveMaximum: z.number(),
+  maxPacketBytes: z.number(),
+  lastPacketId: z.number(),
   /** What the device has not acknowledged, with the command that it carries; oldest first. */
-  inFlight: readonly InFlightPublish[];
+  inFlight: z.array(z.object({ packetId: z.number(), commandId: z.string().nullable() })),
   /** Sent with QoS 0 and not shown to be read. */
-  unreadBytes: number;
-};
-
-type DirectSubscription = { filter: string; qos: 0 | 1; isNoLocal: boolean };
-type InFlightPublish = { packetId: number; commandId: string | null };
+  unreadBytes: z.number(),
+});
+export type DirectSession = z.infer<typeof directSessionSchema>;
 
 export type DirectRules = {
   device: DeviceIdentity;
@@ -248,7 +247,7 @@ function takeSubscribe(step: DirectStep, packet: SubscribePacket, rules: DirectR
 function refuseFilter(
   filter: string,
   rules: DirectRules,
-  others: readonly DirectSubscription[],
+  others: DirectSession['subscriptions'],
 ): FilterRefusal | undefined {
   if (filter.startsWith('$share/')) return 'shared';
   if (!isFilter(filter)) return 'invalid';

@@ -170,17 +170,12 @@ export function noteSession(
   wasOpen: boolean,
   nowMs: number,
 ): CredentialsSlice {
-  const { sessionDigest } = credentials;
-  if (digest === sessionDigest) return credentials;
-  const isUnproven = credentials.passwords.some(
-    (password) => password.digest === digest && password.isUnproven === true,
-  );
-  const passwords = credentials.passwords.map((password) =>
-    password.digest === sessionDigest
-      ? { ...password, replacedAtMs: nowMs, ...(wasOpen && isUnproven && { isKept: true }) }
-      : password,
-  );
-  return { ...credentials, passwords, sessionDigest: digest };
+  if (digest === credentials.sessionDigest) return credentials;
+  const former = passwordOf(credentials, credentials.sessionDigest);
+  if (former === undefined) return { ...credentials, sessionDigest: digest };
+  const isKept = wasOpen && passwordOf(credentials, digest)?.isUnproven === true;
+  const replaced = { ...former, replacedAtMs: nowMs, ...(isKept && { isKept }) };
+  return { ...exchange(credentials, former, replaced), sessionDigest: digest };
 }
 
 function hasContested(before: CredentialsSlice, after: CredentialsSlice): boolean {
@@ -189,21 +184,23 @@ function hasContested(before: CredentialsSlice, after: CredentialsSlice): boolea
 }
 
 export function noteUse(credentials: CredentialsSlice, digest: string, nowMs: number): CredentialsSlice {
-  const isNews = credentials.passwords.some(
-    (password) => password.digest === digest && nowMs - (password.lastUsedAtMs ?? -Infinity) >= useResolutionMs,
-  );
-  if (!isNews) return credentials;
-  const passwords = credentials.passwords.map((password) =>
-    password.digest === digest
-      ? { ...password, firstUsedAtMs: password.firstUsedAtMs ?? nowMs, lastUsedAtMs: nowMs }
-      : password,
-  );
+  const password = passwordOf(credentials, digest);
+  if (password === undefined || nowMs - (password.lastUsedAtMs ?? -Infinity) < useResolutionMs) return credentials;
+  const used = { ...password, firstUsedAtMs: password.firstUsedAtMs ?? nowMs, lastUsedAtMs: nowMs };
+  return exchange(credentials, password, used);
+}
+
+export function passwordOf({ passwords }: CredentialsSlice, digest: string | undefined): MessagingPassword | undefined {
+  return passwords.find((password) => password.digest === digest);
+}
+
+function exchange(credentials: CredentialsSlice, former: MessagingPassword, latter: MessagingPassword) {
+  const passwords = credentials.passwords.map((password) => (password === former ? latter : password));
   return { ...credentials, passwords };
 }
 
 export function keepSessionPassword(credentials: CredentialsSlice): CredentialsSlice {
-  const { passwords, sessionDigest } = credentials;
-  const kept = passwords.find(({ digest }) => digest === sessionDigest) ?? passwords.at(-1);
+  const kept = passwordOf(credentials, credentials.sessionDigest) ?? credentials.passwords.at(-1);
   return withPasswords(credentials, kept === undefined ? [] : [kept]);
 }
 
@@ -293,7 +290,7 @@ export function noteSessionLogin(
 /** After the first login with a password of a pairing window: nobody else is let in by it. */
 export function closeWindow(state: DeviceState, digest: string, address: string | null, nowMs: number): DeviceState {
   const { credentials, ownership } = state;
-  const untilMs = credentials.passwords.find((password) => password.digest === digest)?.windowUntilMs;
+  const untilMs = passwordOf(credentials, digest)?.windowUntilMs;
   if (untilMs === undefined) return state;
   const kept = credentials.passwords.filter(
     (password) => password.digest === digest || password.windowUntilMs !== untilMs,

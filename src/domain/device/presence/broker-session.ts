@@ -4,7 +4,7 @@ import { accept } from '../../refusal.ts';
 import { applyReturn } from '../commands/commands.ts';
 import type { Decision, Handler, Reporter } from '../core/events.ts';
 import type { DeviceState } from '../core/state.ts';
-import { closeWindow, noteSessionLogin, noteUse, refuseLogin } from '../ownership/credentials.ts';
+import { closeWindow, noteSessionLogin, noteUse, passwordOf, refuseLogin } from '../ownership/credentials.ts';
 import { addSubscription } from '../messages/subscriptions.ts';
 import { applyPresence } from './announcements.ts';
 import { leaveDirect } from './direct-session.ts';
@@ -19,7 +19,7 @@ export const logIn: Handler<'login_attempted'> = (state, event, decision) => {
     event.relayShard === undefined
       ? beginAtBroker(state, digest, event.address, decision)
       : closeWindow(registerShard(state, digest, event.relayShard, nowMs), digest, event.address, nowMs);
-  const generation = next.credentials.passwords.find((password) => password.digest === digest)?.generation ?? 0;
+  const generation = passwordOf(next.credentials, digest)?.generation ?? 0;
   const { productKey, deviceId } = next.identity;
   return { state: next, result: accept({ productKey, deviceId, generation }) };
 };

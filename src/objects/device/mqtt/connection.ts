@@ -1,7 +1,7 @@
 // One socket of a directly connected device: its bytes in and out, the time it is given, and what survives a sleep. Decides
 // nothing about packets: domain/direct does, and sockets.ts carries it out.
 import { z } from 'zod';
-import type { DirectSession } from '../../../domain/direct/session.ts';
+import { directSessionSchema, type DirectSession } from '../../../domain/direct/session.ts';
 import type { Config } from '../../../config.ts';
 import { PacketReader, type RawPacket, type Unreadable } from '../../../protocol/mqtt-codec/packet-reader.ts';
 import { sendIfOpen } from '../../calls/open-socket.ts';
@@ -10,25 +10,11 @@ import { fullBucket, takeToken, type Bucket } from '../../../domain/token-bucket
 import { directLimits } from '../../../domain/direct/direct-limits.ts';
 
 /** What survives a sleep of the object. Not the beginning of a packet: the timer for its rest keeps the object awake. */
-const sessionSchema: z.ZodType<DirectSession> = z.object({
-  level: z.literal([4, 5]),
-  startedAtMs: z.number(),
-  keepAliveSeconds: z.number(),
-  will: z.string().nullable(),
-  subscriptions: z.array(z.object({ filter: z.string(), qos: z.literal([0, 1]), isNoLocal: z.boolean() })),
-  lastPacketAtMs: z.number(),
-  receiveMaximum: z.number(),
-  maxPacketBytes: z.number(),
-  lastPacketId: z.number(),
-  inFlight: z.array(z.object({ packetId: z.number(), commandId: z.string().nullable() })),
-  unreadBytes: z.number(),
-});
-
 const attachmentSchema = z.object({
   /** `ended`: closed by this side, and the client has not answered yet. */
   phase: z.enum(['connecting', 'open', 'ended']),
   address: z.string(),
-  session: sessionSchema.nullable(),
+  session: directSessionSchema.nullable(),
 });
 type Attachment = z.infer<typeof attachmentSchema>;
 
