@@ -1,6 +1,5 @@
 // Commands to one device, by users who may control it and by guest links: sends them, waits for their outcome, reads them. What
 // a command does is decided by the core.
-import { createId } from '../../crypto/secrets.ts';
 import type { Actor } from '../../domain/access.ts';
 import { describeCommand } from '../../domain/device/commands/command-life.ts';
 import {
@@ -39,10 +38,7 @@ export class DeviceCommands {
 
   async send(actor: Actor, request: CommandRequest): Promise<Outcome<CommandReceipt>> {
     this.#device.checkDirect();
-    const owned = this.#device.ask(actor, 'control', () => this.#device.storage.nextCommandNumber());
-    if (!owned.ok) return owned;
-    const commandId = createId('', 16);
-    const accepted = this.#device.decide({ kind: 'command_requested', actor, request, commandId, number: owned.value });
+    const accepted = this.#device.decide({ kind: 'command_requested', actor, request });
     return accepted.ok ? this.#follow(accepted.value, request.waitSeconds) : accepted;
   }
 
@@ -100,13 +96,12 @@ export class DeviceCommands {
     return viewAsGuest(present, linkId, Date.now());
   }
 
-  async sendAsGuest(use: Omit<GuestUse, 'commandId' | 'number'>, waitSeconds: number): Promise<Outcome<GuestReceipt>> {
+  async sendAsGuest(use: GuestUse, waitSeconds: number): Promise<Outcome<GuestReceipt>> {
     await this.endLinksOfKeys(use.linkId);
     this.#device.checkDirect();
     const { present } = this.#device;
     if (typeof present === 'string') return refuse({ kind: 'not_found', what: 'device' });
-    const fresh = { commandId: createId('', 16), number: this.#device.storage.nextCommandNumber() };
-    const accepted = this.#device.decide({ kind: 'guest_link_used', ...use, ...fresh });
+    const accepted = this.#device.decide({ kind: 'guest_link_used', ...use });
     if (!accepted.ok) return accepted;
     const followed = await this.#follow(accepted.value, waitSeconds);
     if (!followed.ok) return followed;

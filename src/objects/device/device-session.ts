@@ -217,7 +217,7 @@ export class DeviceSession extends DurableObject<Env> {
     return this.#commands.viewAsGuest(linkId);
   }
 
-  useGuestLink(use: Omit<GuestUse, 'commandId' | 'number'>, waitSeconds: number) {
+  useGuestLink(use: GuestUse, waitSeconds: number) {
     return this.#commands.sendAsGuest(use, waitSeconds);
   }
 

@@ -134,15 +134,9 @@ export class CoreDevice {
   }
 
   request(request: Pick<CommandRequest, 'params' | 'ttlSeconds' | 'lease'>, actor = inPerson(ownerId)) {
-    const { commandId, number } = this.#newCommand();
-    const outcome = this.run({
-      kind: 'command_requested',
-      actor,
-      request: { ...request, waitSeconds: undefined, idempotencyKey: undefined },
-      commandId,
-      number,
-    });
-    return { commandId, outcome };
+    const whole = { ...request, waitSeconds: undefined, idempotencyKey: undefined };
+    const outcome = this.run({ kind: 'command_requested', actor, request: whole });
+    return { commandId: outcome.ok ? outcome.value.commandId : '', outcome };
   }
 
   /** By its owner, without jitter and with a minute of grace, unless told otherwise. */

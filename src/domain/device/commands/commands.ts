@@ -68,10 +68,10 @@ export const commandsSlice: Slice<CommandsSlice> = {
 
 export function acceptRequest(
   state: DeviceState,
-  input: { request: CommandRequest; commandId: string; number: number } & ({ actor: Actor } | { guestLinkId: string }),
+  input: { request: CommandRequest } & ({ actor: Actor } | { guestLinkId: string }),
   decision: Decision,
 ): { state: DeviceState; result: Outcome<AcceptedCommand> } {
-  const { request, commandId, number } = input;
+  const { request } = input;
   const { params, ttlSeconds, lease } = request;
   const key = 'actor' in input ? userKey(input.actor, request) : request.idempotencyKey;
   const digest = JSON.stringify([Object.entries(params).sort(), ttlSeconds ?? null, ...(lease ? [lease] : [])]);
@@ -82,10 +82,15 @@ export function acceptRequest(
   if (refusal !== undefined) return { state, result: refuse(refusal) };
   const giver = 'actor' in input ? sourceOf(input.actor) : { guestLinkId: input.guestLinkId };
   const hold = lease !== undefined && state.identity.supportsHold === true ? { holdSeconds: lease.seconds } : {};
-  const source = { commandId, number, params, ...giver, ...hold };
+  const source = { ...decision.newCommand(), params, ...giver, ...hold };
   const command = life.acceptCommand(source, ttlSeconds, decision.nowMs);
   const deviceOnline = state.presence.connection.isOnline;
-  const accepted = { commandId, deviceOnline, expiresAtMs: command.expiresAtMs, publication: 'pending' as const };
+  const accepted = {
+    commandId: command.commandId,
+    deviceOnline,
+    expiresAtMs: command.expiresAtMs,
+    publication: 'pending' as const,
+  };
   const record = key === undefined ? undefined : { ...accepted, key, digest, createdAtMs: decision.nowMs };
   const next = withCommands(state, {
     loaded: [command, ...state.commands.loaded],

@@ -43,7 +43,9 @@ export type GuestView = { deviceName: string; isOnline: boolean; link: GuestLink
 
 export type GuestReceipt = { deviceName: string; deviceOnline: boolean; usesLeft: number; state?: CommandState };
 
-export type GuestUse = { linkId: string; commandId: string; number: number; address: string | null } & {
+export type GuestUse = {
+  linkId: string;
+  address: string | null;
   /** The same id is the same use: a page that is sent again, or a button that is pressed twice. */
   requestId: string | undefined;
 };
@@ -121,11 +123,7 @@ export function endLinksOfKey(state: DeviceState, { keyId, isValid }: EventOf<'g
   return withLinks(state, state.guests.links.map(end));
 }
 
-export const applyGuestUse: Handler<'guest_link_used'> = (
-  state,
-  { linkId, commandId, number, address, requestId },
-  decision,
-) => {
+export const applyGuestUse: Handler<'guest_link_used'> = (state, { linkId, address, requestId }, decision) => {
   const { nowMs } = decision;
   const standing = findStanding(state, linkId);
   if (!standing.ok) return { state, result: standing };
@@ -133,7 +131,7 @@ export const applyGuestUse: Handler<'guest_link_used'> = (
   const idempotencyKey = requestId === undefined ? undefined : guestKey(linkId, requestId);
   const request = { params: link.params, ttlSeconds: undefined, waitSeconds: undefined, idempotencyKey };
   const isRepeated = idempotencyKey !== undefined && state.commands.records.some(({ key }) => key === idempotencyKey);
-  const input = { request, commandId, number, guestLinkId: linkId };
+  const input = { request, guestLinkId: linkId };
   if (isRepeated) return acceptRequest(state, input, decision);
   const linkState = stateOf(link, nowMs);
   if (linkState !== 'open') return { state, result: refuse({ kind: 'guest_link_refused', because: linkState }) };

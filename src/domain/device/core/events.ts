@@ -49,7 +49,7 @@ export type DeviceEvent =
   /** Saving the message's effect failed, saving that of others did not. */
   | { kind: 'message_put_aside'; spoolId: string; seq: number; action: TopicAction }
   | { kind: 'relay_message_received'; productKey: string; generation: number; action: TopicAction; payload: string }
-  | { kind: 'command_requested'; actor: Actor; request: CommandRequest; commandId: string; number: number }
+  | { kind: 'command_requested'; actor: Actor; request: CommandRequest }
   | { kind: 'publication_ended'; commandId: string; outcome: PublishOutcome }
   | { kind: 'cancel_requested'; actor: Actor; commandId: string }
   | { kind: 'subscription_requested'; actor: Actor; productKey: string; shard: string; filter: string }
@@ -184,7 +184,6 @@ export type RequestedKind = keyof Answers;
 export type ReportKind = Exclude<EventKind, RequestedKind>;
 export type Results = Answers & Record<ReportKind, null>;
 
-/** `newCommand`: for a command that begins because its time has come. */
 export type Decision = {
   readonly nowMs: number;
   readonly effects: Effect[];
