@@ -22,12 +22,6 @@ describe('a device', () => {
     expect(send(rates, 'd1', 100, startMs + 3_600_000)).toBe(30);
   });
 
-  it('takes nothing from another one', () => {
-    const rates = new DeviceRates({ messagesPerSecond: 10, burst: 30 });
-    send(rates, 'd1', 1000, startMs);
-    expect(send(rates, 'd2', 100, startMs)).toBe(30);
-  });
-
   it('may send at once what it could have sent while nobody read, for so long, and an hour of it at most', () => {
     const rates = new DeviceRates({ messagesPerSecond: 10, burst: 30 });
     rates.noteAbsence(60_000, startMs);

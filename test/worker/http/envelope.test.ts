@@ -107,24 +107,12 @@ describe('a request body', () => {
     expect(await answer.json()).toMatchObject({ message: 'invalid_request: body: not received whole', data: null });
   });
 
-  it('may be chunked in the middle of a character, and have any content type or none', async () => {
+  it('may be chunked in the middle of a character, and have no content type', async () => {
     const bytes = new TextEncoder().encode('{"productKey":"chunked","name":"Schlüssel"}');
     const cut = bytes.indexOf(0xc3) + 1;
     const request = streaming([bytes.slice(0, cut), bytes.slice(cut)], (controller) => controller.close());
     const response = await sendTo(request);
     expect(await response.json()).toMatchObject({ code: 200, data: { name: 'Schlüssel' } });
-    for (const [index, type] of [
-      'text/plain',
-      'application/x-www-form-urlencoded',
-      'application/json;charset=utf-8',
-    ].entries()) {
-      const answer = await call('POST', '/products', {
-        token: user.token,
-        headers: { 'Content-Type': type },
-        body: JSON.stringify({ productKey: `typed-${index}`, name: 'x' }),
-      });
-      expect(answer.status).toBe(200);
-    }
   });
 });
 
