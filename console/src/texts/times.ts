@@ -36,7 +36,7 @@ export const timesTexts = {
   from: (date: string) => `from ${date}`,
   until: (date: string) => `until ${date}`,
   except: (dates: string) => `not on ${dates}`,
-  next: (when: string) => `next ${when}`,
+  next: (when: string, why: string | null) => (why === null ? `next ${when}` : `next ${when}: ${why}`),
   noNext: 'no run is left',
   paused: {
     user: 'paused',
@@ -75,7 +75,7 @@ export const timesTexts = {
     exceptHint: 'Dates such as 2026-12-24, with a space between them.',
     jitter: 'Spread over seconds',
     jitterHint: 'Each run starts at a moment of its own within this time. Empty: 20, or 0 once.',
-    grace: 'Still pressed after seconds',
+    grace: 'Late by seconds at most',
     graceHint: 'Later it is not pressed any more, but missed. Empty: 60, or 10 for pulse and trigger.',
     noDays: 'Choose a day at least.',
     preview: 'The next runs',

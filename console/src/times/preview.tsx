@@ -44,7 +44,7 @@ export function Preview({ deviceId, draft }: { deviceId: string; draft: Schedule
         {isComputed.value &&
           list.value.map(({ dueAt, why, skipped }) => (
             <li key={dueAt}>
-              {skipped === null ? momentOf(dueAt) : <s>{momentOf(dueAt)}</s>}{' '}
+              {skipped === null ? momentOf(dueAt, draft?.zone) : <s>{momentOf(dueAt, draft?.zone)}</s>}{' '}
               <small>{why ?? (skipped === null ? '' : explainReason(skipped, words.reasons))}</small>
             </li>
           ))}

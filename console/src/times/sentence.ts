@@ -1,14 +1,14 @@
 // Schedules and commands as sentences: "Weekdays 07:30: up".
-import type { Command, Schedule } from '@latchwork/client';
+import type { Schedule } from '@latchwork/client';
 import { texts } from '../texts.ts';
 import { timesTexts as words } from '../texts/times.ts';
 import { browserZone, weekdays, type Weekday } from './draft.ts';
 
 /** What a command asks for. */
-export function commandWords(params: Command['params']): string {
+export function commandWords(params: Record<string, unknown>): string {
   const { action, position, duration, angle } = params;
   if (position === 'up' || position === 'middle' || position === 'down') return texts.position[position];
-  if (angle !== undefined) return `${angle}°`;
+  if (typeof angle === 'number') return `${angle}°`;
   if (action === 'pulse') return duration === undefined ? texts.device.pulse : words.pulse(Number(duration));
   return action === 'trigger' ? texts.device.trigger : Object.values(params).join(' ');
 }
@@ -43,11 +43,12 @@ function daysOf(days: readonly Weekday[]): string {
   return named[places] ?? weekdays.flatMap((day) => (days.includes(day) ? [words.days[day]] : [])).join(', ');
 }
 
-/** In the zone of the browser. */
-export function momentOf(instant: string): string {
+/** @param zone null: that of the browser */
+export function momentOf(instant: string, zone: string | null = null): string {
   const time = new Date(instant);
   const isThisYear = time.getFullYear() === new Date().getFullYear();
   return time.toLocaleString('en-GB', {
+    timeZone: zone ?? browserZone,
     weekday: 'short',
     day: 'numeric',
     month: 'short',

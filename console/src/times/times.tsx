@@ -84,18 +84,17 @@ function Schedules({ times, device }: { times: Times; device: Device }) {
 type RowProps = { schedule: Schedule; times: Times; mayManage: boolean; onEdit: () => void };
 
 function Row({ schedule, times, mayManage, onEdit }: RowProps) {
-  const { scheduleId, name, pausedBecause, nextDueAt, why } = schedule;
+  const { scheduleId, name, pausedBecause, nextDueAt, zone, why } = schedule;
   const isAsking = useSignal(false);
   const sentence = sentenceOf(schedule);
   const change = (to: Change) => () => times.change(scheduleId, to);
-  const next = nextDueAt === null ? words.noNext : words.next(momentOf(nextDueAt));
+  const next = nextDueAt === null ? words.noNext : words.next(momentOf(nextDueAt, zone), why);
   const state = pausedBecause === null ? next : words.paused[pausedBecause];
   return (
     <li class="item">
       <div>
         <strong>{sentence}</strong>
         <p class="hint">{[name, state, ...limitsOf(schedule)].filter((text) => text !== '').join(' · ')}</p>
-        {why !== null && <p class="hint">{why}</p>}
       </div>
       {mayManage && (
         <div class="actions">
