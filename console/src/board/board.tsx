@@ -4,27 +4,28 @@ import type { ControlBody } from '@latchwork/client';
 import type { Signal } from '@preact/signals';
 import { useId } from 'preact/hooks';
 import { describeError } from '../errors.ts';
-import { Outcome, PositionText, Status } from '../parts/status.tsx';
+import { isUnproven, Outcome, PositionText, Status } from '../parts/status.tsx';
 import { Window } from '../parts/window.tsx';
 import { hrefOf } from '../router.ts';
 import { ago, nowMs } from '../state/clock.ts';
-import type { DeviceList, Row } from '../state/device-list.ts';
+import { reportedOf, type DeviceList, type Row } from '../state/device-list.ts';
 import { texts } from '../texts.ts';
 import { press, pressOf, type Press } from './presses.ts';
 
 const words = texts.board;
 type Mode = Row['device']['product']['controlMode'];
-type Button = { label: string; body: ControlBody; position?: NonNullable<Row['position']> };
+/** `target`: what the device reports once it did so. */
+type Button = { label: string; body: ControlBody; target?: NonNullable<ReturnType<typeof reportedOf>> };
 
 const positions = (['up', 'middle', 'down'] as const).map((position): Button => ({
   label: texts.position[position],
   body: { action: 'toggle', position },
-  position,
+  target: position,
 }));
 const buttonsOf: Record<Mode, readonly Button[]> = {
   toggle: positions,
   pulse: [{ label: texts.device.pulse, body: { action: 'pulse' } }],
-  dimmer: [0, 90, 180].map((angle) => ({ label: `${angle}°`, body: { angle } })),
+  dimmer: [0, 90, 180].map((angle) => ({ label: `${angle}°`, body: { angle }, target: angle })),
   readonly: [],
   generic: positions,
 };
@@ -46,14 +47,15 @@ export function Board({ list }: { list: DeviceList }) {
 }
 
 function Tile({ row }: { row: Signal<Row> }) {
-  const { device, status, position } = row.value;
+  const { device, status } = row.value;
   const { deviceId, name, product, role } = device;
   const id = useId();
   const buttons = buttonsOf[product.controlMode];
-  const pressed = pressOf(deviceId).value;
+  const last = pressOf(deviceId).value;
+  const news = last !== null && isNews(last) ? last : null;
   const why = whyNot(status, role, buttons.length > 0);
-  const wanted =
-    pressed !== null && pressed.error === null && 'position' in pressed.body ? pressed.body.position : null;
+  const reported = reportedOf(row.value);
+  const asked = news?.error === null ? buttons.find(({ body }) => body === news.body)?.target : undefined;
   return (
     <article class="tile">
       <a href={hrefOf({ screen: 'device', deviceId })} title={name}>
@@ -62,18 +64,21 @@ function Tile({ row }: { row: Signal<Row> }) {
       <small>{kindOf(device)}</small>
       <div class="states">
         <Status status={status} />
-        {(position !== null || buttons === positions) && <PositionText position={position} />}
+        {(reported !== null || buttons[0]?.target !== undefined) && <PositionText position={reported} />}
       </div>
+      <p id={`${id}-says`} class="says" role="status">
+        {news === null ? why : <Says pressed={news} buttons={buttons} />}
+      </p>
       {buttons.length > 0 && (
         <fieldset disabled={why !== null} aria-describedby={`${id}-says`}>
           <legend class="hidden">{name}</legend>
           <div class="segments">
-            {buttons.map(({ label, body, position: target }) => (
+            {buttons.map(({ label, body, target }) => (
               <button
                 key={label}
                 type="button"
-                aria-pressed={target && target === position}
-                class={target !== undefined && target === wanted && target !== position ? 'asked' : undefined}
+                aria-pressed={target === undefined ? undefined : target === reported}
+                class={target !== undefined && target === asked && target !== reported ? 'asked' : undefined}
                 onClick={() => {
                   press(deviceId, body).catch(
                     (error: unknown) => (pressOf(deviceId).value = { body, command: null, error }),
@@ -86,12 +91,15 @@ function Tile({ row }: { row: Signal<Row> }) {
           </div>
         </fieldset>
       )}
-      <p id={`${id}-says`} class="says" role="status">
-        {pressed !== null && <Says pressed={pressed} buttons={buttons} />}
-        {pressed === null && why}
-      </p>
     </article>
   );
+}
+
+function isNews({ command }: Press): boolean {
+  if (command === null || isUnproven(command)) return true;
+  const { state, steps } = command;
+  const isDone = state === 'acknowledged' || state === 'confirmed';
+  return !isDone || nowMs.value - (steps.confirmed ?? steps.deviceAcknowledged ?? 0) <= newsForMs;
 }
 
 /** What was asked for, and how far it came. */
@@ -99,11 +107,9 @@ function Says({ pressed: { body, command, error }, buttons }: { pressed: Press; 
   if (error !== null) return <span class="problem">{describeError(error)}</span>;
   const { label } = buttons.find((button) => button.body === body) ?? { label: '' };
   if (command === null) return <>{words.sending(label)}</>;
-  const confirmedMs = command.steps.confirmed;
-  if (confirmedMs !== null && nowMs.value - confirmedMs > newsForMs) return null;
   return (
     <>
-      {label} <Outcome command={command} /> <small>{ago(command.steps.accepted)}</small>
+      {label} <Outcome command={command} /> {ago(command.steps.accepted)}
     </>
   );
 }

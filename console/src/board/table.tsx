@@ -5,7 +5,7 @@ import { PositionText, Status } from '../parts/status.tsx';
 import { Window } from '../parts/window.tsx';
 import { hrefOf } from '../router.ts';
 import { ago } from '../state/clock.ts';
-import type { DeviceList, Row } from '../state/device-list.ts';
+import { reportedOf, type DeviceList, type Row } from '../state/device-list.ts';
 import { texts } from '../texts.ts';
 
 const words = texts.devices;
@@ -34,7 +34,7 @@ export function Table({ list }: { list: DeviceList }) {
 }
 
 function Cells({ row }: { row: Signal<Row> }) {
-  const { device, status, position, sinceMs, reportedAtMs } = row.value;
+  const { device, status, sinceMs, reportedAtMs } = row.value;
   return (
     <>
       <span role="cell">
@@ -45,7 +45,7 @@ function Cells({ row }: { row: Signal<Row> }) {
         <Status status={status} />
       </span>
       <span role="cell">
-        <PositionText position={position} />
+        <PositionText position={reportedOf(row.value)} />
       </span>
       <span role="cell">{sinceMs === null ? words.never : ago(sinceMs)}</span>
       <span role="cell">{reportedAtMs === null ? '–' : ago(reportedAtMs)}</span>

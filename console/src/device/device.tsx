@@ -1,6 +1,5 @@
 // One device, in tabs. Control is the one of every day: what the device reported beside what anybody asked for last, and how far
 // that came. The others are loaded when they are opened.
-import type { Command } from '@latchwork/client';
 import { useComputed } from '@preact/signals';
 import { useEffect, useMemo } from 'preact/hooks';
 import { describeError } from '../errors.ts';
@@ -15,6 +14,7 @@ import { deviceTabs, hrefOf, type DeviceTab } from '../router.ts';
 import { ago } from '../state/clock.ts';
 import { DeviceView, type Device, type Position } from '../state/device.ts';
 import { LeasePart } from '../times/lease.tsx';
+import { commandWords } from '../times/sentence.ts';
 import { texts } from '../texts.ts';
 import { SwitchCard } from '../parts/switch-card.tsx';
 import { switchOf } from '../state/switches.ts';
@@ -114,8 +114,6 @@ function Pressing({ view, device, status }: { view: DeviceView; device: Device; 
   const reported = view.position.value;
   const asked = positionOf(params);
   const nothing = view.properties.value === null ? texts.loading : words.nothingAsked;
-  const askedWords = params === undefined ? nothing : Object.values(params).join(' ');
-  const askedText = asked === null ? askedWords : texts.position[asked];
   return (
     <section class="card" aria-label={words.control}>
       <h2>{words.control}</h2>
@@ -123,13 +121,13 @@ function Pressing({ view, device, status }: { view: DeviceView; device: Device; 
         <div>
           <dt>{words.reported}</dt>
           <dd>
-            <PositionText position={reported} />
+            <PositionText position={controlMode === 'dimmer' ? (angleOf(view) ?? reported) : reported} />
           </dd>
         </div>
-        <div class={asked !== null && asked !== reported ? 'differs' : undefined}>
+        <div class={params !== undefined && isOtherwise(params, view) ? 'differs' : undefined}>
           <dt>{words.asked}</dt>
           <dd>
-            {askedText} <small>{giver}</small>
+            {params === undefined ? nothing : commandWords(params)} <small>{giver}</small>
           </dd>
         </div>
       </dl>
@@ -150,7 +148,7 @@ function Pressing({ view, device, status }: { view: DeviceView; device: Device; 
       {(pressed !== null || newest !== null) && (
         <Journey
           command={isSending ? null : newest}
-          hasMoved={newest !== null && isOtherwise(newest, view)}
+          hasMoved={newest !== null && isOtherwise(newest.params, view)}
           error={pressed?.error ?? null}
         />
       )}
@@ -164,10 +162,15 @@ function positionOf(params: object | undefined): Position | null {
 }
 
 /** What the device reported last is not what the command asked for. */
-function isOtherwise({ params }: Command, { position, properties }: DeviceView): boolean {
+function isOtherwise(params: Record<string, unknown>, view: DeviceView): boolean {
+  const angle = angleOf(view);
+  const isElsewhere = positionOf(params) !== null && view.position.value !== positionOf(params);
+  return isElsewhere || ('angle' in params && angle !== null && angle !== params['angle']);
+}
+
+function angleOf({ properties }: DeviceView): number | null {
   const angle = properties.value?.list.find(({ name }) => name === 'angle')?.value;
-  const isElsewhere = positionOf(params) !== null && position.value !== positionOf(params);
-  return isElsewhere || ('angle' in params && angle !== undefined && angle !== params['angle']);
+  return typeof angle === 'number' ? angle : null;
 }
 
 function reasonOf(status: Device['status'], role: Device['role']): string {

@@ -7,10 +7,10 @@ export function Status({ status }: { status: keyof typeof texts.status }) {
   return <span class={`status ${status}`}>{texts.status[status]}</span>;
 }
 
-export function PositionText({ position }: { position: 'up' | 'middle' | 'down' | null }) {
-  return (
-    <span class={position === null ? 'position unknown' : 'position'}>{texts.position[position ?? 'unknown']}</span>
-  );
+/** @param position an angle in degrees, if it is a number; null: it is not known */
+export function PositionText({ position }: { position: 'up' | 'middle' | 'down' | number | null }) {
+  const text = typeof position === 'number' ? `${position}°` : texts.position[position ?? 'unknown'];
+  return <span class={position === null ? 'position unknown' : 'position'}>{text}</span>;
 }
 
 const good: readonly Command['state'][] = ['acknowledged', 'confirmed'];

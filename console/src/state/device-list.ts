@@ -2,7 +2,7 @@
 // the rows in place, so that no row moves under the finger.
 import { ApiError, dataOf, recordChangeOf, type Client, type Data } from '@latchwork/client';
 import { signal, type Signal } from '@preact/signals';
-import { followFleet, noteRead, positionIn, readMessage, staleSinceMs } from './live.ts';
+import { angleIn, followFleet, noteRead, positionIn, readMessage, staleSinceMs } from './live.ts';
 import { session } from './session.ts';
 
 type DevicePage = Data<Client['devices']['$get']>;
@@ -13,10 +13,16 @@ export type Row = {
   device: Device;
   status: Device['status'];
   position: 'up' | 'middle' | 'down' | null;
+  angle: number | null;
   /** Since when it has this status; null where that is not known. */
   sinceMs: number | null;
   reportedAtMs: number | null;
 };
+
+/** What its product moves: an angle, or a position. */
+export function reportedOf({ device, position, angle }: Row): Row['position'] | number {
+  return device.product.controlMode === 'dimmer' ? (angle ?? position) : position;
+}
 
 const pageSize = 100;
 /** Positions of rows that are looked at are asked one by one, so many at a time. */
@@ -105,7 +111,8 @@ export class DeviceList {
 
   #add(device: Device): Signal<Row> {
     const sinceMs = device.lastOnlineAt === null ? null : Date.parse(device.lastOnlineAt);
-    const row = signal<Row>({ device, status: device.status, position: null, sinceMs, reportedAtMs: null });
+    const unread = { position: null, angle: null, reportedAtMs: null };
+    const row = signal<Row>({ device, status: device.status, sinceMs, ...unread });
     this.#rowOf.set(device.deviceId, row);
     return row;
   }
@@ -136,8 +143,9 @@ export class DeviceList {
       dataOf(properties.$get({ param: { deviceId } })),
     ]);
     const times = list.map(({ time }) => Date.parse(time));
+    const angle = list.find(({ name }) => name === 'angle')?.value;
     return {
-      ...{ status: view.status, position: view.position },
+      ...{ status: view.status, position: view.position, angle: typeof angle === 'number' ? angle : null },
       // A report that is pushed meanwhile is newer.
       ...(times.length > 0 && { reportedAtMs: Math.max(...times, this.#rowOf.get(deviceId)?.value.reportedAtMs ?? 0) }),
     };
@@ -164,8 +172,12 @@ export class DeviceList {
     }
     // It is back within its grace, which is not announced.
     if (this.#rowOf.get(read.deviceId)?.value.status === 'offline') this.#askAgain(read.deviceId);
-    const position = positionIn(read.payload);
-    this.#change(read.deviceId, { reportedAtMs: nowMs, ...(position !== undefined && { position }) });
+    const [position, angle] = [positionIn(read.payload), angleIn(read.payload)];
+    this.#change(read.deviceId, {
+      reportedAtMs: nowMs,
+      ...(position !== undefined && { position }),
+      ...(angle !== undefined && { angle }),
+    });
   }
 
   #change(deviceId: string, change: Partial<Row>): void {

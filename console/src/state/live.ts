@@ -67,10 +67,18 @@ export function readMessage({ topic, payload }: RelayMessage): FleetMessage | nu
   return { deviceId, kind: kinds[action.join('/')] ?? 'other', payload: body };
 }
 
-/** The position that a report tells; undefined where it tells none. */
+/** The position that a report tells; undefined if it tells none. */
 export function positionIn(payload: Record<string, unknown>): 'up' | 'middle' | 'down' | undefined {
-  const { params } = payload;
-  const position =
-    typeof params === 'object' && params !== null ? (params as Record<string, unknown>)['position'] : undefined;
+  const { position } = paramsIn(payload);
   return position === 'up' || position === 'middle' || position === 'down' ? position : undefined;
+}
+
+/** The angle in degrees that a report tells; undefined if it tells none. */
+export function angleIn(payload: Record<string, unknown>): number | undefined {
+  const { angle } = paramsIn(payload);
+  return typeof angle === 'number' ? angle : undefined;
+}
+
+function paramsIn({ params }: Record<string, unknown>): { position?: unknown; angle?: unknown } {
+  return typeof params === 'object' && params !== null ? params : {};
 }

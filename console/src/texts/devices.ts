@@ -48,7 +48,7 @@ export const devicesTexts = {
     parts: 'Parts of the device',
     tabs: { control: 'Control', times: 'Times', history: 'History', sharing: 'Sharing', settings: 'Settings' },
     control: 'Control',
-    reported: 'Reported by the device',
+    reported: 'Reported',
     asked: 'Asked for',
     nothingAsked: 'nothing yet',
     serial: 'Serial',
