@@ -13,7 +13,7 @@ const usage = `Usage: npm run weight
 readCommandLine({ name: 'npm run weight', usage, options: {} }, () => undefined);
 
 const bounds = {
-  'product source, lines': 30_700,
+  'product source, lines': 31_700,
   'tests, rig and benchmarks, lines': 42_000,
   'documents, words': 27_000,
   'settable limits': 40,

@@ -4,7 +4,7 @@
 import { DurableObject } from 'cloudflare:workers';
 import { log } from '../log.ts';
 import type { FleetListener } from './calls/push-to-relays.ts';
-import { callDevice, resultOr } from './calls/stubs.ts';
+import { callDevice, hasAnswer } from './calls/stubs.ts';
 import { within } from './calls/within.ts';
 
 /** Each lease that ends may have to wake a device's object. */
@@ -79,8 +79,7 @@ export class FleetDirectory extends DurableObject<Env> {
   /** A device that does not answer holds up no subscription: the next confirmation tries again. */
   async #endLease(deviceId: string, userId: number): Promise<void> {
     const ended = callDevice(this.env, deviceId, 'idempotent').endFleetLease(userId);
-    const called = ended.then(() => true);
-    const hasEnded = await resultOr(false, within(deviceAnswerMs, called));
+    const hasEnded = await within(deviceAnswerMs, hasAnswer(ended));
     if (hasEnded === true) return;
     if (hasEnded === undefined) log('warn', 'fleet lease not ended', { deviceId });
     this.#sql.exec('INSERT OR IGNORE INTO lease (device_id, is_over) VALUES (?, 1)', deviceId);

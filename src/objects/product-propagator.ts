@@ -10,7 +10,7 @@ import type { ProductFacts } from '../domain/device/ownership/ownership.ts';
 import { refuse, type Outcome } from '../domain/refusal.ts';
 import { roomAtMs, spend, unspent, type Spent } from '../domain/token-bucket.ts';
 import { log } from '../log.ts';
-import { callDevice, resultOr } from './calls/stubs.ts';
+import { callDevice, hasAnswer } from './calls/stubs.ts';
 import { within } from './calls/within.ts';
 
 /** One invocation may call 1 000 objects; the next alarm, at once, continues. */
@@ -139,8 +139,7 @@ export class ProductPropagator extends DurableObject<Env> {
   /** False if the device does not answer. A deleted device answers as well. */
   async #tell(deviceId: string, facts: ProductFacts): Promise<boolean> {
     const changed = callDevice(this.env, deviceId, 'idempotent').changeProduct(facts);
-    const called = changed.then(() => true);
-    return (await resultOr(false, within(patienceMs, called))) ?? false;
+    return (await within(patienceMs, hasAnswer(changed))) ?? false;
   }
 
   #countFailed(): number {

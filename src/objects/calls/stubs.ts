@@ -80,6 +80,12 @@ export async function resultOr<T, Fallback>(fallback: Fallback, called: Promise<
   }
 }
 
+/** False if the call failed, which it has logged. */
+export function hasAnswer(called: Promise<unknown>): Promise<boolean> {
+  const answered = called.then(() => true);
+  return resultOr(false, answered);
+}
+
 /** Keeps one stub while it works, because calls of one stub arrive in the order in which they were made. */
 export class OrderedBrokerLink {
   readonly #env: Env;

@@ -10,6 +10,7 @@ import {
   pageQuery,
   pageSchema,
   shortIdSchema,
+  strictSchema,
 } from './common.ts';
 
 const secondsSchema = (min: number, max: number, description: string) =>
@@ -20,15 +21,13 @@ const degreesSchema = (most: number, example: number) => {
 };
 const dateSchema = z.iso.date().openapi({ example: '2026-12-24' });
 
-const sunSchema = z
-  .strictObject({
-    sun: z.enum(['sunrise', 'sunset']),
-    offsetMinutes: z.int().min(-720).max(720).default(0).openapi({ example: -15 }),
-    place: z
-      .strictObject({ latitude: degreesSchema(90, 52.5), longitude: degreesSchema(180, 13.4) })
-      .openapi({ description: 'Rounded to 0.1 degree. Only the object of the device stores it.' }),
-  })
-  .openapi('SunTime');
+const sunSchema = strictSchema('SunTime', {
+  sun: z.enum(['sunrise', 'sunset']),
+  offsetMinutes: z.int().min(-720).max(720).default(0).openapi({ example: -15 }),
+  place: z
+    .strictObject({ latitude: degreesSchema(90, 52.5), longitude: degreesSchema(180, 13.4) })
+    .openapi({ description: 'Rounded to 0.1 degree. Only the object of the device stores it.' }),
+});
 
 const atText =
   'A time of the day, `07:30`, or of the sun: then the schedule recurs. Or an instant, `2026-12-01T18:30:00Z`, or a local ' +
@@ -75,20 +74,19 @@ const dueAtSchema = instantSchema.openapi({ description: 'Without jitter.' });
 const whyText = 'If the clock or the sun is odd on that day: why, in words.';
 const whySchema = z.string().nullable().openapi({ description: whyText, example: null });
 
-export const scheduleSchema = settingsSchema
-  .extend({
-    scheduleId: shortIdSchema,
-    pausedBecause: z.enum(words.pauseReasons).nullable().openapi({ example: null }),
-    author: z
-      .object({
-        userId: z.int().nullable().openapi({ description: 'As of commands.', example: 42 }),
-        withKey: z.boolean(),
-      })
-      .openapi({ description: 'Made, replaced or resumed it last. Its commands are given by this user.' }),
-    nextDueAt: dueAtSchema.nullable().openapi({ description: 'Null: it has ended.' }),
-    why: whySchema,
-  })
-  .openapi('Schedule');
+export const scheduleSchema = objectSchema('Schedule', {
+  ...settingsSchema.shape,
+  scheduleId: shortIdSchema,
+  pausedBecause: z.enum(words.pauseReasons).nullable().openapi({ example: null }),
+  author: z
+    .object({
+      userId: z.int().nullable().openapi({ description: 'As of commands.', example: 42 }),
+      withKey: z.boolean(),
+    })
+    .openapi({ description: 'Made, replaced or resumed it last. Its commands are given by this user.' }),
+  nextDueAt: dueAtSchema.nullable().openapi({ description: 'Null: it has ended.' }),
+  why: whySchema,
+});
 export type ScheduleView = z.infer<typeof scheduleSchema>;
 
 export const schedulePageSchema = pageSchema(scheduleSchema).openapi('SchedulePage');

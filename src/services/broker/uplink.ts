@@ -2,7 +2,7 @@
 // each message by itself, so that a bad message or device never holds up another. Must not touch D1.
 import type { InboundMessage, RejectionReason } from '../../domain/device/messages/inbox.ts';
 import { pushToRelays, runsOf, type BridgeMessage, type RelayDelivery } from '../../objects/calls/push-to-relays.ts';
-import { callDevice, resultOr } from '../../objects/calls/stubs.ts';
+import { callDevice, hasAnswer } from '../../objects/calls/stubs.ts';
 import { objectAnswerMs, within } from '../../objects/calls/within.ts';
 import { RefusedError, type ObjectFailure } from '../../domain/refusal.ts';
 import { messagingName, parseTopic, type DeviceIdentity } from '../../domain/topics.ts';
@@ -141,7 +141,7 @@ async function takeFirst(env: Env, spoolId: string, { device, entries }: Group):
     return { ...first, results: [...first.results, ...retryAll(entries.slice(1), 'device_failed')] };
   }
   const check = callDevice(env, device.deviceId, 'once').checkStorage();
-  const reason = (await isServed(check)) ? messageFailed : 'device_failed';
+  const reason = (await hasAnswer(check)) ? messageFailed : 'device_failed';
   return { results: retryAll(entries, reason), deliveries: [] };
 }
 
@@ -150,13 +150,7 @@ async function reportDropped(env: Env, { topic, count }: { topic: string; count:
   const deviceId = parseTopic(topic)?.device.deviceId;
   if (deviceId === undefined) return;
   const event = { kind: 'messages_dropped', count } as const;
-  await isServed(callDevice(env, deviceId, 'once').decide(event));
-}
-
-/** False if the device cannot be called, which the call has logged. */
-function isServed(call: Promise<unknown>): Promise<boolean> {
-  const served = call.then(() => true);
-  return resultOr(false, served);
+  await hasAnswer(callDevice(env, deviceId, 'once').decide(event));
 }
 
 function retryLate({ device: { deviceId }, entries }: Group): Taken {

@@ -3,7 +3,7 @@
 import { actorOf, type Actor } from '../../domain/access.ts';
 import { isIdempotent, visibleResult } from '../../domain/device/commands/command-life.ts';
 import { parseControl, type ControlParams } from '../../domain/control-command.ts';
-import { RefusedError, unwrap } from '../../domain/refusal.ts';
+import { invalidInput, unwrap } from '../../domain/refusal.ts';
 import type { Page, PageRequest } from '../../domain/pagination.ts';
 import type { CommandView } from '../../domain/device/commands/commands.ts';
 import type { LeaseRequest } from '../../domain/device/times/lease.ts';
@@ -30,8 +30,7 @@ export async function controlDevice(
   requireDeviceId(deviceId);
   const params = unwrap(parseControl(body));
   if (options.ttlSeconds !== undefined && !isIdempotent(params)) {
-    const problem = 'only toggle with position and angle can be kept';
-    throw new RefusedError({ kind: 'invalid_input', path: 'ttl', problem });
+    throw invalidInput('ttl', 'only toggle with position and angle can be kept');
   }
   const lease = leaseOf(body, params);
   const receipt = await askDeviceAs<CommandReceipt>(context, actor, deviceId, {
@@ -54,11 +53,12 @@ function leaseOf(body: unknown, params: ControlParams): LeaseRequest | undefined
   const { lease } = body as { lease?: unknown };
   if (lease === undefined) return undefined;
   const parsed = leaseBodySchema.safeParse(lease);
-  const invalid = (problem: string) => new RefusedError({ kind: 'invalid_input', path: 'lease', problem });
-  if (!parsed.success) throw invalid('must be {seconds, then}, with 5 to 86400 seconds');
+  if (!parsed.success) throw invalidInput('lease', 'must be {seconds, then}, with 5 to 86400 seconds');
   const then = unwrap(parseControl(parsed.data.then));
   const [own, others] = [params, then].map((sent) => (isIdempotent(sent) ? visibleResult(sent)?.[0] : undefined));
-  if (own === undefined || own !== others) throw invalid('only toggle with position, or angle, and then the like');
+  if (own === undefined || own !== others) {
+    throw invalidInput('lease', 'only toggle with position, or angle, and then the like');
+  }
   return { seconds: parsed.data.seconds, then };
 }
 

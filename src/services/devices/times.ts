@@ -9,7 +9,7 @@ import { isLocal, isOnce, isZone, nextDue } from '../../domain/device/times/cale
 import { pageOf, type RunPage } from '../../domain/device/core/views.ts';
 import { viewDue, type ScheduleDraft } from '../../domain/device/times/schedules.ts';
 import type { PageRequest } from '../../domain/pagination.ts';
-import { refuse, RefusedError, unwrap, type Outcome } from '../../domain/refusal.ts';
+import { invalidInput, notFound, unwrap, type Outcome } from '../../domain/refusal.ts';
 import type { DueView, RunView, ScheduleBody, ScheduleView } from '../../protocol/http/times.ts';
 import { weekdays } from '../../protocol/vocabulary.ts';
 import type { RemoteDevice } from '../../objects/calls/stubs.ts';
@@ -34,7 +34,8 @@ export function schedulesOf(context: ServiceContext, caller: Actor, deviceId: st
     },
     async read(scheduleId: string) {
       const schedule = (await read(listAll, () => [])).find((other) => other.scheduleId === scheduleId);
-      return schedule ?? unwrap<ScheduleView>(refuse({ kind: 'not_found', what: 'schedule', id: scheduleId }));
+      if (schedule === undefined) throw notFound('schedule', scheduleId);
+      return schedule;
     },
     put(body: ScheduleBody, scheduleId?: string) {
       const isNew = scheduleId === undefined;
@@ -81,19 +82,16 @@ function draftOf({ command, ...body }: ScheduleBody): ScheduleDraft {
   const params = unwrap(parseControl(command));
   const mayWait = isIdempotent(params);
   const { graceSeconds = mayWait ? graces.waiting : graces.momentary } = body;
-  if (!mayWait && graceSeconds > graces.momentary) throw invalid('graceSeconds', `must be at most ${graces.momentary}`);
+  if (!mayWait && graceSeconds > graces.momentary)
+    throw invalidInput('graceSeconds', `must be at most ${graces.momentary}`);
   const isSingle = isOnce(at);
   if (zone === null ? !isSingle || isLocal(at) : !isZone(zone)) {
-    throw invalid('zone', 'must be the name of a time zone, such as Europe/Berlin');
+    throw invalidInput('zone', 'must be the name of a time zone, such as Europe/Berlin');
   }
   if (isSingle && (days !== null || from !== null || until !== null || except.length > 0)) {
-    throw invalid('at', 'runs once: without days, from, until and except');
+    throw invalidInput('at', 'runs once: without days, from, until and except');
   }
   const { jitterSeconds = isSingle ? 0 : jitterIfRecurring } = body;
   const ownDays = isSingle ? null : weekdays.filter((day) => days === null || days.includes(day));
   return { ...body, command: params, days: ownDays, graceSeconds, jitterSeconds };
-}
-
-function invalid(path: string, problem: string): RefusedError {
-  return new RefusedError({ kind: 'invalid_input', path, problem });
 }

@@ -91,8 +91,7 @@ function pursueLease(state: DeviceState, decision: Decision): DeviceState {
   if (refuseCommand(state) !== undefined) return noteAttempt(state, null, nowMs);
   const fresh = decision.newCommand();
   const attempted = noteAttempt(state, fresh.commandId, nowMs);
-  const { then: params, givenBy, keyId } = current;
-  const giver = { ...(givenBy && { givenBy }), ...(keyId !== undefined && { keyId }), giverCheckedAtMs: nowMs };
-  const source = { ...fresh, params, ...giver, scheduleId: leaseId };
+  const { then: params, giver } = current;
+  const source = { ...fresh, params, ...giver, giverCheckedAtMs: nowMs, scheduleId: leaseId };
   return giveCommand(attempted, source, nowMs + attemptLifeMs, decision);
 }

@@ -13,7 +13,8 @@ import { appendRun, type Run } from './ledger.ts';
 export type LeaseRequest = { seconds: number; then: ControlParams };
 
 type Lease = LeaseRequest &
-  Pick<Command, 'commandId' | 'number' | 'params' | 'givenBy' | 'keyId'> & {
+  Pick<Command, 'commandId' | 'number' | 'params'> & {
+    giver: Pick<Command, 'givenBy' | 'keyId'>;
     endsAtMs: number;
     /** How often `then` was sent, last as `lastCommandId`. */
     attempts: number;
@@ -62,9 +63,9 @@ export function holdLease(state: DeviceState, command: Command, request: LeaseRe
 
 function leaseOf({ commandId, number, params, givenBy, keyId }: Command, request: LeaseRequest, nowMs: number): Lease {
   const endsAtMs = nowMs + request.seconds * 1000;
-  const author = { ...(givenBy && { givenBy }), ...(keyId !== undefined && { keyId }) };
+  const giver = { ...(givenBy && { givenBy }), ...(keyId !== undefined && { keyId }) };
   const progress = { attempts: 0, lastCommandId: null, pauses: 0, nextAttemptAtMs: endsAtMs };
-  return { ...request, commandId, number, params, ...author, endsAtMs, ...progress };
+  return { ...request, commandId, number, params, giver, endsAtMs, ...progress };
 }
 
 /** @param isTaken false if the broker certainly has not got the command */

@@ -9,11 +9,8 @@ import type { DeviceState, Slice } from '../core/state.ts';
 export type Run = Omit<RunView, 'runId' | 'dueAt'> & { dueAtMs: number };
 type RunningRun = Omit<Run, 'outcome' | 'reason'> & { commandId: string };
 
-type RunsSlice = {
-  /** Number of the last run in the ring. */
-  entries: number;
-  running: readonly RunningRun[];
-};
+/** `entries`: number of the last run in the ring. */
+type RunsSlice = { entries: number; running: readonly RunningRun[] };
 
 /** Runs that storage keeps. */
 export const runSize = 200;

@@ -15,26 +15,22 @@ import { appendRun, type Run } from './ledger.ts';
 
 export type ScheduleDraft = Omit<ScheduleSettings, 'command'> & { command: ControlParams };
 
-type Author = Pick<Actor, 'userId' | 'keyId'>;
-
 /** `startAtMs`: with jitter. */
 type NextRun = Due & { startAtMs: number };
 
 export type Schedule = ScheduleDraft & {
   scheduleId: string;
   /** Made, replaced or resumed it last: its runs are given by this user. */
-  author: Author;
+  author: Pick<Actor, 'userId' | 'keyId'>;
   pausedBecause: PauseReason | null;
   /** Null: no due time is left. */
   next: NextRun | null;
 };
 
-type SchedulesSlice = readonly Schedule[];
-
 const recurring = { name: 'schedulesPerDevice', max: 32 } as const;
 const oneShots = { name: 'oneShotsPerDevice', max: 8 } as const;
 
-export const schedulesSlice: Slice<SchedulesSlice> = {
+export const schedulesSlice: Slice<readonly Schedule[]> = {
   initial: [],
   row: 'own',
   dueAtMs: (state) => Math.min(Infinity, ...state.schedules.map(startOf)),
