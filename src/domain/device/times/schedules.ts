@@ -156,7 +156,7 @@ function refuseMore(open: readonly Schedule[], { at }: ScheduleDraft): Refusal |
   return alike.length < limit.max ? undefined : { kind: 'limit_reached', limit };
 }
 
-export function withSchedule(state: DeviceState, schedule: Schedule): DeviceState {
+function withSchedule(state: DeviceState, schedule: Schedule): DeviceState {
   const replace = (other: Schedule) => (other.scheduleId === schedule.scheduleId ? schedule : other);
   return { ...state, schedules: state.schedules.map(replace) };
 }
