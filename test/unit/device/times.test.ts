@@ -150,6 +150,15 @@ describe('a schedule', () => {
     expect([device.sent.length, device.runs]).toEqual([1, []]);
   });
 
+  it('that has run once makes room for another', () => {
+    const device = online();
+    for (let index = 0; index < 8; index++) device.schedule(`s${index}`, once(start + hourMs));
+    const putMore = () => device.schedule('more', once(start + 3 * hourMs));
+    expect(putMore()).toMatchObject({ refusal: { kind: 'limit_reached' } });
+    device.wait(2 * hourMs);
+    expect(putMore()).toMatchObject({ ok: true });
+  });
+
   it('that waits writes nothing', () => {
     const device = online();
     device.schedule('daily-1', daily);
@@ -276,6 +285,7 @@ describe('a lease', () => {
     device.wait(dayMs);
     expect(positions(device)).toEqual(['up', 'down', 'down']);
     expect(device.runs).toMatchObject([{ dueAtMs: start + 30 * minuteMs, outcome: 'confirmed' }]);
+    expect(device.commands()[0]).toMatchObject({ scheduleId: 'lease', givenBy: { userId: 1 } });
   });
 
   it.each<[string, Deed]>([

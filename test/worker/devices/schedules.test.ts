@@ -173,6 +173,8 @@ describe('the next due time in D1', () => {
     await runScheduledJobs(env);
     expect(await nextCommand(device)).toMatchObject({ params: up });
     await vi.waitFor(async () => expect(await dueInD1(device)).toBe(dueAt(later.data)), 10_000);
+    const getAlarm = () => runInDurableObject(sessionOf(device.deviceId), (_, { storage }) => storage.getAlarm());
+    expect(await getAlarm()).not.toBeNull();
     await ask('DELETE', device, `/schedules/${later.data.scheduleId}`);
     setClock(dueAt(made) + 130_000);
     await ring(device);
