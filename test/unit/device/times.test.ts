@@ -125,6 +125,14 @@ describe('a schedule', () => {
     expect(device.runs.map(({ outcome, reason }) => `${outcome} ${reason ?? ''}`.trim())).toEqual([ends]);
   });
 
+  it('presses at the same time as others, each of them once', () => {
+    const device = online();
+    for (let index = 0; index < 8; index++) unwrap(device.schedule(`s${index}`, once(start + hourMs), momentary));
+    device.wait(2 * hourMs);
+    expect(device.sent).toHaveLength(8);
+    expect(device.runs.map(({ outcome }) => outcome)).toEqual(Array(8).fill('published'));
+  });
+
   it('spreads its runs by its jitter', () => {
     const startsAt = Array.from({ length: 20 }, (_, index) => {
       const device = online();
