@@ -22,7 +22,7 @@ export const owningTexts = {
     maxUses: 'How often it may be used',
     maxUsesHint: 'Empty: up to 1,000 times.',
     made: 'The new guest link',
-    madeHint: 'Copy it now: the address is not shown again. Whoever has it can press the button.',
+    madeHint: 'Copy it now: the address is not shown again. Everybody who has it can press the button.',
     address: 'Address',
     used: (uses: number, max: number) => `used ${uses.toLocaleString('en')} of ${max.toLocaleString('en')}`,
     lastUsed: (when: string) => `last ${when}`,

@@ -62,7 +62,7 @@ export const timesTexts = {
     offset: 'Minutes after it; before it with −',
     latitude: 'Latitude',
     longitude: 'Longitude',
-    placeHint: 'To 0.1 degree, about 10 km. Whoever sees the schedule sees it, and nobody else.',
+    placeHint: 'To 0.1 degree, about 11 km. Only those who see the schedule see it.',
     locate: 'Take the place of this browser',
     notLocated: 'The browser does not tell its place: type it.',
     days: 'On',

@@ -324,7 +324,7 @@ function changePending(state: DeviceState, nowMs: number, change: (command: Comm
   return pendingCommands(state, nowMs).reduce((next, { commandId }) => changeCommand(next, commandId, change), state);
 }
 
-/** A command is published for the first time even to a device that seems to be away: nobody reports some connections. */
+/** The first publication goes to a device that seems to be away, too: not every broker reports connections. */
 function attempts(state: DeviceState, nowMs: number): Command[] {
   const { isOnline } = state.presence.connection;
   if (state.identity.isDisabled || state.commands.inFlight.length > 0) return [];

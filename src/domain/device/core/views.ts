@@ -127,7 +127,7 @@ function viewRejected({ action: topic, reason, dropped, text, atMs }: LastReject
 
 export type RunPage = z.infer<typeof runPageSchema>;
 
-/** Open ones first, then the newest of what storage keeps. */
+/** Open ones first, then the newest in storage. */
 export function viewRuns({ runs }: DeviceState, stored: Run[], page: PageRequest): RunPage {
   const running = runs.running.toReversed().map((run): Run => ({ ...run, outcome: 'running', reason: null }));
   return { ...pageOf([...running, ...stored].map(viewRun), page), dropped: Math.max(0, runs.entries - runSize) };

@@ -56,8 +56,9 @@ export function takeMessages(
   state: DeviceState,
   spoolId: string,
   messages: readonly InboundMessage[],
-  { nowMs, effects, newCommand }: Decision,
+  decision: Decision,
 ): TakenBatch {
+  const { nowMs } = decision;
   let next = state;
   const results = messages.map((message): MessageResult => {
     const refusal = refusalOf(next, message);
@@ -68,9 +69,7 @@ export function takeMessages(
       return admitted === undefined ? dropped : refusal;
     }
     if (refusal !== undefined) return refusal;
-    const outcome = takeSafely(spoolId, message.seq, { nowMs, effects, newCommand }, (own) =>
-      takeMessage(next, spoolId, message, own),
-    );
+    const outcome = takeSafely(spoolId, message.seq, decision, (own) => takeMessage(next, spoolId, message, own));
     next = outcome?.state ?? putAside(next, spoolId, message.seq, message.action, nowMs);
     return outcome?.result ?? handlingFailed;
   });
@@ -81,10 +80,11 @@ export function takeMessages(
 function takeSafely(
   spoolId: string,
   seq: number,
-  { nowMs, effects, newCommand }: Decision,
+  decision: Decision,
   take: (own: Decision) => Taken,
 ): Taken | undefined {
-  const own: Decision = { nowMs, effects: [], newCommand };
+  const { effects } = decision;
+  const own: Decision = { ...decision, effects: [] };
   try {
     const outcome = take(own);
     effects.push(...own.effects);
@@ -118,14 +118,12 @@ export function takeRelayMessage(
 export function takeDirectMessages(
   state: DeviceState,
   messages: readonly DirectInbound[],
-  { nowMs, effects, newCommand }: Decision,
+  decision: Decision,
 ): TakenBatch {
   let next = state;
   const results = messages.map(({ action, payload }, index): MessageResult => {
-    const outcome = takeSafely('direct', index, { nowMs, effects, newCommand }, (own) =>
-      takeDirectMessage(next, action, payload, own),
-    );
-    next = outcome?.state ?? countRejection(next, { reason: 'handling_failed', topic: action }, nowMs);
+    const outcome = takeSafely('direct', index, decision, (own) => takeDirectMessage(next, action, payload, own));
+    next = outcome?.state ?? countRejection(next, { reason: 'handling_failed', topic: action }, decision.nowMs);
     return outcome?.result ?? handlingFailed;
   });
   return { state: next, results };

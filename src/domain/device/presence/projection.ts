@@ -6,6 +6,7 @@ import type { Slice, DeviceState } from '../core/state.ts';
 import { fingerprint } from '../../fingerprint.ts';
 import type { Decision, Projection, Reporter } from '../core/events.ts';
 import { isActivated } from '../ownership/credentials.ts';
+import { startOf } from '../times/schedules.ts';
 
 /** Memory only: `isProjectionBehind` of the presence slice is what outlives the object. */
 export type ProjectionSlice = {
@@ -73,7 +74,7 @@ export function noteNextDue(before: DeviceState, state: DeviceState): DeviceStat
 
 function dueAtOf({ schedules, lease: { current } }: DeviceState): number | null {
   const leaseEndsAtMs = current?.attempts === 0 ? current.endsAtMs : Infinity;
-  const earliestMs = Math.min(leaseEndsAtMs, ...schedules.map(({ next }) => next?.startAtMs ?? Infinity));
+  const earliestMs = Math.min(leaseEndsAtMs, ...schedules.map(startOf));
   return earliestMs === Infinity ? null : earliestMs;
 }
 
