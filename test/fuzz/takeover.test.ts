@@ -4,6 +4,7 @@ import fc from 'fast-check';
 import { expect, it, vi } from 'vitest';
 import { createSecret } from '../../src/crypto/secrets.ts';
 import { topicOf } from '../../src/domain/topics.ts';
+import { limitSpecs } from '../../src/limits.ts';
 import { planFuzzing } from '../../rig/inputs/fuzzing.ts';
 import { call } from '../worker/rig/clients/client.ts';
 import { DirectClient, pingreq, publishPacket } from '../worker/rig/clients/direct.ts';
@@ -63,8 +64,9 @@ it(
       if (!isRefused) got.push(`${JSON.stringify({ claimToken, ...more })}: ${status} ${message}`);
     };
     const made = fc.sample(bodies(secrets), { numRuns: plan.inputs, seed: plan.seed });
-    for (let at = 0; at < made.length; at += 50) {
-      await Promise.all(made.slice(at, at + 50).map(attempt));
+    const atOnce = limitSpecs.claimTokensPerUser.default;
+    for (let at = 0; at < made.length; at += atOnce) {
+      await Promise.all(made.slice(at, at + atOnce).map(attempt));
       client.send(pingreq);
       expect((await client.next()).type).toBe(13);
     }
