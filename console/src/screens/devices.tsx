@@ -22,7 +22,7 @@ const viewKey = 'latchwork.devicesView';
 /** Remembered on this machine. */
 const devicesView = signal<keyof typeof words.views>(localStorage.getItem(viewKey) === 'table' ? 'table' : 'board');
 
-/** Outside of the screen: whoever comes back from a device finds the list as it was left. */
+/** Outside of the screen: a user who comes back from a device finds the list as it was left. */
 const noFilter: Filter = { search: '', productKey: '', status: '', role: '' };
 const filter = signal(noFilter);
 effect(() => {

@@ -62,7 +62,6 @@ export const activityTexts = {
     ownership: 'Ownership',
     sharing: 'Sharing',
     guest_link: 'Guest link',
-    schedule: 'Schedule',
     times: (count: number) => `${count.toLocaleString('en')} times`,
     from: (address: string) => `from ${address}`,
   },

@@ -70,7 +70,7 @@ export const owningTexts = {
     releaseHint: 'Give it up, for example before it is sold or returned.',
     releaseWarning: (name: string) =>
       `Release ${name}? It is no longer yours. Its history, commands and members are erased, its password ends at once, ` +
-      'and whoever holds the device can claim it. This cannot be undone.',
+      'and anybody who has the device can claim it. This cannot be undone.',
     releaseConfirm: 'Release for good',
   },
 };

@@ -12,7 +12,7 @@ export const sharingTexts = {
     until: (when: string) => `open until ${when}`,
     invitations: 'Open invitations',
     invite: 'Invite somebody',
-    inviteHint: 'Whoever has, or makes, an account with this email finds the invitation among the devices.',
+    inviteHint: 'Everybody who has, or makes, an account with this email finds the invitation among the devices.',
     send: 'Send the invitation',
     email: 'Email',
     remove: 'Remove',
