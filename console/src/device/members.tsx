@@ -1,6 +1,7 @@
 // With whom a device is shared: members and open invitations, for its owner.
 import { dataOf, type Client, type Data } from '@latchwork/client';
-import { useSignal, useSignalEffect, type Signal } from '@preact/signals';
+import { useSignal, type Signal } from '@preact/signals';
+import { useEffect } from 'preact/hooks';
 import { AskFirst, Dialog } from '../parts/dialog.tsx';
 import { Action, Field, Form, Problem, Select, useAction } from '../parts/form.tsx';
 import { Paged, usePagedList } from '../parts/paged.tsx';
@@ -12,8 +13,6 @@ const words = texts.sharing;
 type Member = Data<Client['devices'][':deviceId']['members']['$get']>['list'][number];
 type Role = Member['role'];
 const roles = Object.entries(words.roles);
-/** An invitation that was accepted is deleted a moment after its member joined. */
-const refreshAfterMs = 500;
 
 /** @param changes grows with each change of the members */
 export function DeviceMembers({ deviceId, changes }: { deviceId: string; changes: Signal<number> }) {
@@ -28,14 +27,11 @@ export function DeviceMembers({ deviceId, changes }: { deviceId: string; changes
     ({ invitationId }) => invitationId,
   );
   const isInviting = useSignal(false);
-  useSignalEffect(() => {
+  useEffect(() => {
     if (changes.value === 0) return;
-    const refresh = setTimeout(() => {
-      members.refresh();
-      invitations.refresh();
-    }, refreshAfterMs);
-    return () => clearTimeout(refresh);
-  });
+    members.refresh();
+    invitations.refresh();
+  }, [changes.value]);
   return (
     <section class="card" aria-label={words.people}>
       <h2>{words.people}</h2>

@@ -18,7 +18,10 @@ export type InvitationRow = typeof deviceInvitations.$inferSelect;
 export const maxInvitations = { invitationsPerSender: 100, invitationsPerRecipient: 200 };
 type PutState = 'made' | 'full' | keyof typeof maxInvitations;
 
-/** Replaces the members, unless D1 has a newer version: writes may finish in any order. */
+/**
+ * Replaces the members, unless D1 has a newer version: writes may finish in any order. An invitation to what its recipient
+ * is by now goes with it.
+ */
 export async function writeMembers(
   db: Database,
   deviceId: string,
@@ -27,7 +30,7 @@ export async function writeMembers(
 ): Promise<void> {
   const present = sql`(select id from ${devices} where device_id = ${deviceId} and members_version = ${version})`;
   const list = JSON.stringify(members);
-  await runTogether<[unknown, unknown, unknown]>(db, [
+  await runTogether<[unknown, unknown, unknown, unknown]>(db, [
     sql`update ${devices} set members_version = ${version} where device_id = ${deviceId} and members_version < ${version}`,
     sql`
       delete from ${deviceMembers} where device_row in ${present}
@@ -37,6 +40,11 @@ export async function writeMembers(
       select d.id, m.value ->> 'userId', m.value ->> 'role', m.value ->> 'sinceMs', d.product_id, d.status, d.created_at
       from ${devices} d join json_each(${list}) m where d.device_id = ${deviceId} and d.members_version = ${version}
       on conflict do update set role = excluded.role`,
+    // With the members, because the owner reads both when told that the members changed.
+    sql`
+      delete from ${deviceInvitations} where device_row in ${present} and (folded_email, role) in (
+        select u.folded_email, m.value ->> 'role'
+        from json_each(${list}) m join ${users} u on u.id = m.value ->> 'userId')`,
   ]);
 }
 

@@ -97,6 +97,7 @@ export async function acceptInvitation(context: ServiceContext, userId: number, 
   await decide(context, deviceId, { kind: 'member_joined', userId, role, invitedBy, ...party, maxMembers });
   const detail = { deviceId, userId, role };
   recordSecurityEvent(context, { userId: invitedBy, kind: 'member_joined', clientAddress: null, detail });
+  // The members were written without it if they had this role before, or have another one by now.
   await members.deleteInvitation(db, id, user);
   return { deviceId, role };
 }

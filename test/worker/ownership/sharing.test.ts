@@ -70,6 +70,18 @@ describe('an invitation', () => {
     expect(await statusFor(device, friend)).toMatchObject({ code: 403 });
   });
 
+  it('ends when its recipient is what it offers, and not with another change of the members', async () => {
+    await share(device, friend);
+    await invite(device, friend, 'operator');
+    await share(device, stranger);
+    expect(await incomingOf(friend)).toMatchObject({ total: 1 });
+    const member = `/devices/${device.deviceId}/members/${friend.userId}`;
+    await call('PATCH', member, { token: owner.token, body: { role: 'operator' } });
+    expect(await incomingOf(friend)).toMatchObject({ total: 0 });
+    await share(device, friend, 'operator');
+    expect(await incomingOf(friend), 'of what the recipient was before').toMatchObject({ total: 0 });
+  });
+
   it('is refused for what is no email or role, and for the own email', async () => {
     for (const body of [{}, { email: 'x', role: 'viewer' }, { email: friend.email, role: 'owner' }]) {
       const refused = await call('POST', `/devices/${device.deviceId}/members`, { token: owner.token, body });
