@@ -109,7 +109,9 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the times of a devic
       .getByText(/^Once on .*: up$/)
       .waitFor();
     await runs.filter({ hasText: 'Guests' }).getByText('confirmed by a report').waitFor();
-    await part('Schedules').getByText('no run is left').waitFor();
+    const over = part('Schedules').getByRole('listitem').filter({ hasText: 'no run is left' });
+    await over.waitFor();
+    expect(await over.getByRole('button').allTextContents()).toEqual(['Run now', 'Change', 'Delete']);
     await press(/^Delete: Every day/);
     await page.getByRole('dialog').getByRole('button', { name: 'Delete', exact: true }).click();
     await runs.filter({ hasText: 'A deleted schedule' }).waitFor();

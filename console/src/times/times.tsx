@@ -88,8 +88,11 @@ function Row({ schedule, times, mayManage, onEdit }: RowProps) {
   const isAsking = useSignal(false);
   const sentence = sentenceOf(schedule);
   const change = (to: Change) => () => times.change(scheduleId, to);
-  const next = nextDueAt === null ? words.noNext : words.next(momentOf(nextDueAt, zone), why);
-  const state = pausedBecause === null ? next : words.paused[pausedBecause];
+  // Without a run to come there is nothing to pause, and nothing that a pause holds back.
+  const isOver = nextDueAt === null;
+  const next = isOver ? words.noNext : words.next(momentOf(nextDueAt, zone), why);
+  const state = isOver || pausedBecause === null ? next : words.paused[pausedBecause];
+  const toggle = pausedBecause === 'user' || pausedBecause === 'author_lost_right' ? 'resume' : 'pause';
   return (
     <li class="item">
       <div>
@@ -99,11 +102,7 @@ function Row({ schedule, times, mayManage, onEdit }: RowProps) {
       {mayManage && (
         <div class="actions">
           <Action label={words.run} name={words.runOf(sentence)} onPress={change('run')} />
-          {pausedBecause === 'user' || pausedBecause === 'author_lost_right' ? (
-            <Action label={words.resume} name={words.resumeOf(sentence)} onPress={change('resume')} />
-          ) : (
-            <Action label={words.pause} name={words.pauseOf(sentence)} onPress={change('pause')} />
-          )}
+          {!isOver && <Action label={words[toggle]} name={words[`${toggle}Of`](sentence)} onPress={change(toggle)} />}
           <button type="button" aria-label={words.editOf(sentence)} onClick={onEdit}>
             {words.edit}
           </button>
