@@ -7,7 +7,7 @@ import { withConfirmation } from '../state/confirmation.ts';
 import { whenLiveAgain } from '../state/live.ts';
 import { texts } from '../texts.ts';
 
-type FieldProps = {
+export type FieldProps = {
   label: string;
   name: string;
   hint?: string;

@@ -3,7 +3,7 @@ import type { Schedule, ScheduleBody } from '@latchwork/client';
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { InputError } from '../errors.ts';
-import { Field, Form, Select } from '../parts/form.tsx';
+import { Field, Form, Select, type FieldProps } from '../parts/form.tsx';
 import type { Device } from '../state/device.ts';
 import { timesTexts } from '../texts/times.ts';
 import { browserZone, draftOf, formOf, kinds, weekdays, type CommandName, type Kind } from './draft.ts';
@@ -19,6 +19,9 @@ const commandsOf: Record<Device['product']['controlMode'], readonly CommandName[
   readonly: [],
   generic: ['up', 'middle', 'down', 'pulse', 'trigger', 'angle'],
 };
+
+/** A field whose label and first value have its name. */
+type TypedName = Exclude<keyof ReturnType<typeof formOf>, 'command' | 'kind' | 'place' | 'days' | 'zone'>;
 
 type Props = {
   times: Times;
@@ -45,6 +48,9 @@ export function ScheduleForm({ times, mode, schedule, onDone }: Props) {
   };
   // After the fields of another kind are there.
   useEffect(look, [kind.value, command.value]);
+  const field = (name: TypedName, attributes: Partial<FieldProps>) => (
+    <Field label={words[name]} name={name} value={start[name]} {...attributes} />
+  );
   const isSun = kind.value === 'sunrise' || kind.value === 'sunset';
   return (
     <div ref={box} onInput={look} onChange={look}>
@@ -63,20 +69,8 @@ export function ScheduleForm({ times, mode, schedule, onDone }: Props) {
           options={offered.map((name) => [name, words.commands[name]])}
           onChange={(name) => (command.value = name as CommandName)}
         />
-        {command.value === 'pulse' && (
-          <Field
-            label={words.duration}
-            name="duration"
-            type="number"
-            min={1}
-            max={60_000}
-            value={start.duration}
-            required
-          />
-        )}
-        {command.value === 'angle' && (
-          <Field label={words.angle} name="angle" type="number" min={0} max={180} value={start.angle} required />
-        )}
+        {command.value === 'pulse' && field('duration', { ...number(1, 60_000), required: true })}
+        {command.value === 'angle' && field('angle', { ...number(0, 180), required: true })}
         <Select
           label={words.when}
           name="kind"
@@ -84,21 +78,11 @@ export function ScheduleForm({ times, mode, schedule, onDone }: Props) {
           options={kinds.map((name) => [name, words.kinds[name]])}
           onChange={(name) => (kind.value = name as Kind)}
         />
-        {kind.value === 'time' && <Field label={words.time} name="time" type="time" value={start.time} required />}
-        {kind.value === 'once' && (
-          <Field label={words.date} name="date" type="datetime-local" value={start.date} required />
-        )}
+        {kind.value === 'time' && field('time', { type: 'time', required: true })}
+        {kind.value === 'once' && field('date', { type: 'datetime-local', required: true })}
         {isSun && (
           <>
-            <Field
-              label={words.offset}
-              name="offset"
-              type="number"
-              min={-720}
-              max={720}
-              value={start.offset}
-              required
-            />
+            {field('offset', { ...number(-720, 720), required: true })}
             <PlaceFields place={start.place} onChange={look} />
           </>
         )}
@@ -124,41 +108,29 @@ export function ScheduleForm({ times, mode, schedule, onDone }: Props) {
         />
         <details class="more" open={[start.name, start.from, start.until, start.except].some((text) => text !== '')}>
           <summary>{words.more}</summary>
-          <Field label={words.name} name="name" value={start.name} maxLength={100} />
+          {field('name', { maxLength: 100 })}
           {kind.value !== 'once' && (
             <>
               <div class="pair">
-                <Field label={words.from} name="from" type="date" value={start.from} />
-                <Field label={words.until} name="until" type="date" value={start.until} />
+                {field('from', { type: 'date' })}
+                {field('until', { type: 'date' })}
               </div>
-              <Field label={words.except} hint={words.exceptHint} name="except" value={start.except} />
+              {field('except', { hint: words.exceptHint })}
             </>
           )}
           <div class="pair">
-            <Field
-              label={words.jitter}
-              hint={words.jitterHint}
-              name="jitter"
-              type="number"
-              min={0}
-              max={3600}
-              value={start.jitter}
-            />
-            <Field
-              label={words.grace}
-              hint={words.graceHint}
-              name="grace"
-              type="number"
-              min={5}
-              max={3600}
-              value={start.grace}
-            />
+            {field('jitter', { ...number(0, 3600), hint: words.jitterHint })}
+            {field('grace', { ...number(5, 3600), hint: words.graceHint })}
           </div>
         </details>
         <Preview deviceId={times.deviceId} draft={draft.value} />
       </Form>
     </div>
   );
+}
+
+function number(min: number, max: number) {
+  return { type: 'number', min, max } as const;
 }
 
 /** What is not a schedule yet has no next runs; saving says why. */
