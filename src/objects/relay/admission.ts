@@ -52,12 +52,8 @@ export function surplusOfIdentity<Socket>(
   limits: SocketLimits,
 ): Socket[] {
   const max = limits[identity.kind === 'user' ? 'relaySocketsPerUser' : 'relaySocketsPerDevice'];
-  return surplusOf(clients, ({ who }) => isOf(identity, who), max);
-}
-
-function isOf(identity: RelayIdentity, who: RelayClient['who']): boolean {
-  if (identity.kind === 'user') return who?.kind === 'user' && who.userId === identity.userId;
-  return who?.kind === 'device' && who.deviceId === identity.deviceId;
+  const key = identityKey(identity);
+  return surplusOf(clients, ({ who }) => who !== null && identityKey(who) === key, max);
 }
 
 /** @param clients oldest first */

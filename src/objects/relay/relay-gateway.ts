@@ -1,9 +1,8 @@
 // One shard of the WebSocket relay (contract 6), as its callers and the platform see it: sockets open and close, devices push,
 // rights end, and an alarm finds what was missed. A relay session never reaches the broker nor changes a device's presence.
 import { DurableObject } from 'cloudflare:workers';
-import type { RevokeCause } from '../../protocol/relay.ts';
 import { describeError } from '../../log.ts';
-import { maxRelayFrameBytes } from '../../protocol/relay.ts';
+import { maxRelayFrameBytes, type RevokeCause } from '../../protocol/relay.ts';
 import { answerClose } from '../calls/open-socket.ts';
 import type { RelayRun } from '../calls/push-to-relays.ts';
 import { forgetRevokedUsers, readRevokedUsers } from '../calls/revoked-users.ts';
