@@ -8,6 +8,7 @@ import { hasScope } from '../../domain/access.ts';
 import { BlockedAddresses } from '../../domain/newest.ts';
 import { credentialRefused, refuse, type Outcome } from '../../domain/refusal.ts';
 import { describeError, log } from '../../log.ts';
+import { isWithinShield } from '../../pacing/rate-limits.ts';
 import type { RelayRequest } from '../../protocol/relay.ts';
 import { within } from '../calls/within.ts';
 import type { RelayUser } from './rules.ts';
@@ -43,7 +44,8 @@ export class RelayKeys {
       const row = await findApiKey(database, keyId);
       const isRight = row !== undefined && isEqualDigest(await digestOf(secret), row.secretHash);
       if (!isRight) {
-        await this.#countFailure(address);
+        const limited = { env: this.#env, config: readConfig(this.#env) };
+        if (!(await isWithinShield(limited, 'KEY_FAILURE_LIMIT', address))) this.#blocked.block(address);
         return refuse(credentialRefused('api_key', 'wrong'));
       }
       // Deleted while it was read.
@@ -76,11 +78,5 @@ export class RelayKeys {
       log('warn', 'API keys of the relay not checked', describeError(error));
       return [];
     }
-  }
-
-  async #countFailure(address: string): Promise<void> {
-    if (readConfig(this.#env).rateLimits !== 'production') return;
-    if ((await this.#env.KEY_FAILURE_LIMIT.limit({ key: address })).success) return;
-    this.#blocked.block(address);
   }
 }
