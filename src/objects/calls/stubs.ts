@@ -22,32 +22,27 @@ type Remote<Namespace> =
 export type RemoteDevice = Omit<Remote<Env['DEVICE_SESSION']>, 'decide'> & {
   decide: <Kind extends RequestKind>(event: EventOf<Kind>) => Promise<Results[Kind]>;
 };
-type RemoteRelay = Remote<Env['RELAY_GATEWAY']>;
-type RemoteFleets = Remote<Env['FLEET_DIRECTORY']>;
-type RemotePropagator = Remote<Env['PRODUCT_PROPAGATOR']>;
-type RemoteWriter = Remote<Env['PROJECTION_WRITER']>;
-type RemoteLink = Remote<Env['BROKER_LINK']>;
+type Binding = { [Name in keyof Env]: Env[Name] extends DurableObjectNamespace ? Name : never }[keyof Env];
+type Stub<Name extends Binding> = Name extends 'DEVICE_SESSION' ? RemoteDevice : Remote<Env[Name]>;
 
 /** `once`: running it a second time might have a second effect, so that it is never retried. */
 type Repetition = 'idempotent' | 'once';
 
-type Call<Stub, Id> = (env: Env, id: Id, repetition: Repetition) => Stub;
 type Method = (...args: unknown[]) => Promise<unknown>;
-type Namespace = { getByName: (name: string, options?: DurableObjectNamespaceGetDurableObjectOptions) => unknown };
 
 /** Calls of the stubs that it makes throw RefusedError `object_failed`. */
-function callTo<Stub extends object, Id extends string | number = string>(
+function callTo<Name extends Binding, Id extends string | number = string>(
   object: ObjectName,
-  namespaceOf: (env: Env) => Namespace,
+  binding: Name,
   nameOf: (id: Id) => string = String,
-): Call<Stub, Id> {
-  return (env, id, repetition) =>
-    new Proxy({} as Stub, {
+) {
+  return (env: Env, id: Id, repetition: Repetition) =>
+    new Proxy({} as Stub<Name>, {
       get:
         (_, method: string) =>
         (...args: unknown[]) =>
           call(object, nameOf(id), operationOf(method, args), repetition, async () => {
-            const stub = namespaceOf(env).getByName(nameOf(id), placeOf(env)) as Record<string, Method>;
+            const stub = env[binding].getByName(nameOf(id), placeOf(env)) as unknown as Record<string, Method>;
             return stub[method]?.(...args);
           }),
     });
@@ -58,16 +53,13 @@ function operationOf(method: string, [event]: unknown[]): string {
   return method === 'decide' ? (event as EventOf<RequestKind>).kind : method;
 }
 
-export const callDevice = callTo<RemoteDevice>('DeviceSession', (env) => env.DEVICE_SESSION);
-export const callRelay = callTo<RemoteRelay>('RelayGateway', (env) => env.RELAY_GATEWAY);
-export const callPropagator = callTo<RemotePropagator, number>('ProductPropagator', (env) => env.PRODUCT_PROPAGATOR);
-export const callFleetDirectory = callTo<RemoteFleets, number>(
-  'FleetDirectory',
-  (env) => env.FLEET_DIRECTORY,
-  (userId) => `user-${userId}`,
-);
-export const callProjectionWriter = callTo<RemoteWriter>('ProjectionWriter', (env) => env.PROJECTION_WRITER);
-const callLink = callTo<RemoteLink>('BrokerLink', (env) => env.BROKER_LINK);
+export const callDevice = callTo('DeviceSession', 'DEVICE_SESSION');
+export const callRelay = callTo('RelayGateway', 'RELAY_GATEWAY');
+export const callPropagator = callTo<'PRODUCT_PROPAGATOR', number>('ProductPropagator', 'PRODUCT_PROPAGATOR');
+const fleetOf = (userId: number) => `user-${userId}`;
+export const callFleetDirectory = callTo('FleetDirectory', 'FLEET_DIRECTORY', fleetOf);
+export const callProjectionWriter = callTo('ProjectionWriter', 'PROJECTION_WRITER');
+const callLink = callTo('BrokerLink', 'BROKER_LINK');
 export const callBrokerLink = (env: Env, repetition: Repetition) => callLink(env, brokerLinkName, repetition);
 
 /** The result of a call, or `fallback` if it failed: the call has logged it. */
@@ -89,7 +81,7 @@ export function hasAnswer(called: Promise<unknown>): Promise<boolean> {
 /** Keeps one stub while it works, because calls of one stub arrive in the order in which they were made. */
 export class OrderedBrokerLink {
   readonly #env: Env;
-  #stub: RemoteLink | undefined;
+  #stub: Stub<'BROKER_LINK'> | undefined;
 
   constructor(env: Env) {
     this.#env = env;
@@ -121,7 +113,7 @@ export const relayShards = (env: Env): string[] =>
 const pausesMs = [100, 300];
 
 /** Tells every relay shard. Never throws: a shard that cannot be told finds out within a minute (relay-gateway.ts). */
-export async function tellRelays(env: Env, tell: (stub: RemoteRelay) => Promise<void>) {
+export async function tellRelays(env: Env, tell: (stub: Stub<'RELAY_GATEWAY'>) => Promise<void>) {
   const tellOnce = (shard: string) => resultOr('failed', tell(callRelay(env, shard, 'idempotent')));
   await Promise.all(
     relayShards(env).map(async (shard) => {
