@@ -1,7 +1,7 @@
 // D1 tables of users and of how they sign in. Times are integer milliseconds since the epoch. A changed table needs a migration
 // (`npm run db:generate`), under which the code of one version before still writes: a new column is nullable or has a default,
 // and no statement relies on column order.
-import { sql } from 'drizzle-orm';
+import { isNotNull } from 'drizzle-orm';
 import { index, integer, primaryKey, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core';
 import type { Scope } from '../../domain/access.ts';
 import type { Rotation } from '../../domain/token-rotation.ts';
@@ -26,9 +26,7 @@ export const users = sqliteTable(
     uniqueIndex('users_folded_username').on(table.foldedUsername),
     uniqueIndex('users_folded_email').on(table.foldedEmail),
     // Access tokens of an account end with it: each isolate asks who was disabled lately.
-    index('users_disabled')
-      .on(table.disabledAt)
-      .where(sql`${table.disabledAt} is not null`),
+    index('users_disabled').on(table.disabledAt).where(isNotNull(table.disabledAt)),
   ],
 );
 

@@ -1,6 +1,6 @@
 // D1 tables of device records, of whose they are and who else sees them. Name, disabled and presence of `devices` are a
 // projection that only DeviceSession writes. What a changed table needs is said in accounts.ts.
-import { sql } from 'drizzle-orm';
+import { isNotNull, isNull, sql } from 'drizzle-orm';
 import { index, integer, primaryKey, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core';
 import { memberRoles } from '../../protocol/vocabulary.ts';
 import { userReference, users } from './accounts.ts';
@@ -64,9 +64,7 @@ export const devices = sqliteTable(
     index('devices_never_online_network')
       .on(table.activationNetwork, table.activatedAt)
       .where(sql`${table.lastOnlineAt} is null and ${table.activationNetwork} is not null`),
-    index('device_due')
-      .on(table.dueAt)
-      .where(sql`${table.dueAt} is not null`),
+    index('device_due').on(table.dueAt).where(isNotNull(table.dueAt)),
     index('devices_owner_serial').on(table.ownerId, sql`${table.deviceSN} collate nocase`),
   ],
 );
@@ -134,9 +132,7 @@ export const deviceInvitations = sqliteTable(
     index('device_invitations_email_expiry').on(table.foldedEmail, table.expiresAt),
     index('device_invitations_expiry').on(table.expiresAt),
     index('device_invitations_sender').on(table.invitedBy, table.expiresAt),
-    index('device_invitations_key')
-      .on(table.madeByKey)
-      .where(sql`${table.madeByKey} is not null`),
+    index('device_invitations_key').on(table.madeByKey).where(isNotNull(table.madeByKey)),
   ],
 );
 
@@ -183,9 +179,7 @@ export const claimTokens = sqliteTable(
     hasShownCode: integer('has_shown_code', { mode: 'boolean' }),
   },
   (table) => [
-    index('claim_tokens_key')
-      .on(table.madeByKey)
-      .where(sql`${table.madeByKey} is not null`),
+    index('claim_tokens_key').on(table.madeByKey).where(isNotNull(table.madeByKey)),
     index('claim_tokens_user').on(table.userId, table.expiresAt),
     index('claim_tokens_expiry').on(table.expiresAt),
   ],
@@ -229,11 +223,7 @@ export const brokerOutbox = sqliteTable(
     deliveredAt: integer('delivered_at'),
   },
   (table) => [
-    index('broker_outbox_due')
-      .on(table.nextAttemptAt)
-      .where(sql`${table.deliveredAt} is null`),
-    index('broker_outbox_delivered')
-      .on(table.deliveredAt)
-      .where(sql`${table.deliveredAt} is not null`),
+    index('broker_outbox_due').on(table.nextAttemptAt).where(isNull(table.deliveredAt)),
+    index('broker_outbox_delivered').on(table.deliveredAt).where(isNotNull(table.deliveredAt)),
   ],
 );

@@ -1,6 +1,6 @@
 // D1 tables of products, with counters that triggers of the migrations keep, and what is still to be delivered of a change.
 // What a changed table needs is said in accounts.ts.
-import { sql } from 'drizzle-orm';
+import { isNull } from 'drizzle-orm';
 import { index, integer, primaryKey, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core';
 import { activationPolicies, controlModes, reactivationPolicies } from '../../protocol/vocabulary.ts';
 import { userReference } from './accounts.ts';
@@ -35,12 +35,10 @@ export const products = sqliteTable(
   },
   (table) => [
     uniqueIndex('products_key').on(table.productKey),
-    index('products_owner')
-      .on(table.ownerId, table.createdAt, table.id)
-      .where(sql`${table.deletedAt} is null`),
+    index('products_owner').on(table.ownerId, table.createdAt, table.id).where(isNull(table.deletedAt)),
     index('products_owner_category')
       .on(table.ownerId, table.category, table.createdAt, table.id)
-      .where(sql`${table.deletedAt} is null`),
+      .where(isNull(table.deletedAt)),
   ],
 );
 
