@@ -5,8 +5,8 @@ import { DurableObject } from 'cloudflare:workers';
 import { readConfig } from '../config.ts';
 import { openDatabase } from '../db/client.ts';
 import { listDevicesAfter } from '../db/devices/devices.ts';
-import { findProductFacts, finishProductChange, moveCursor } from '../db/products/products.ts';
-import type { ProductFacts } from '../domain/device/ownership/ownership.ts';
+import { findProductWithChange, finishProductChange, moveCursor } from '../db/products/products.ts';
+import { productFactsOf, type ProductFacts } from '../domain/device/ownership/ownership.ts';
 import { refuse, type Outcome } from '../domain/refusal.ts';
 import { roomAtMs, spend, unspent, type Spent } from '../domain/token-bucket.ts';
 import { log } from '../log.ts';
@@ -59,10 +59,10 @@ export class ProductPropagator extends DurableObject<Env> {
 
   override async alarm(): Promise<void> {
     const database = openDatabase(this.env.DB, 'first-primary');
-    const product = await findProductFacts(database, this.#productId);
-    if (product === undefined) return;
-    const { updatedAt: productChangedAtMs, pending, ...rest } = product;
-    const facts = { ...rest, productChangedAtMs };
+    const row = await findProductWithChange(database, this.#productId);
+    if (row === undefined) return;
+    const { product, pending } = row;
+    const facts = productFactsOf(product);
     await this.#retry(facts);
     const isDone = pending === null || (await this.#deliver(database, facts, pending));
     await this.#planNext(isDone);

@@ -161,16 +161,9 @@ export async function listChangedProducts(database: Database, limit: number): Pr
   return rows.map(({ productId }) => productId);
 }
 
-export async function findProductFacts(database: Database, productId: number) {
+export async function findProductWithChange(database: Database, productId: number) {
   return database
-    .select({
-      controlMode: products.controlMode,
-      offlineGraceSeconds: products.offlineGraceSeconds,
-      supportsHold: products.supportsHold,
-      reactivation: products.reactivation,
-      updatedAt: products.updatedAt,
-      pending: { changedAt: productChanges.changedAt, cursor: productChanges.cursor },
-    })
+    .select({ product: products, pending: productChanges })
     .from(products)
     .leftJoin(productChanges, eq(productChanges.productId, products.id))
     .where(eq(products.id, productId))

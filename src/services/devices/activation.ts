@@ -15,6 +15,7 @@ import {
 } from '../../db/devices/devices.ts';
 import { findProduct, type ProductRow } from '../../db/products/products.ts';
 import { RefusedError, type Refusal } from '../../domain/refusal.ts';
+import { productFactsOf } from '../../domain/device/ownership/ownership.ts';
 import { nameOf } from '../../domain/names.ts';
 import { topicOf, type DeviceIdentity } from '../../domain/topics.ts';
 import { callDevice } from '../../objects/calls/stubs.ts';
@@ -150,9 +151,7 @@ async function requireProduct(context: ServiceContext, productKey: string): Prom
 async function catchUpWithProduct(env: Env, db: Database, before: ProductRow, deviceId: string): Promise<void> {
   const product = await findProduct(db, before.productKey);
   if (product === undefined || product.updatedAt === before.updatedAt) return;
-  const { controlMode, offlineGraceSeconds, supportsHold, reactivation, updatedAt: productChangedAtMs } = product;
-  const facts = { controlMode, offlineGraceSeconds, supportsHold, reactivation, productChangedAtMs };
-  await callDevice(env, deviceId, 'idempotent').changeProduct(facts);
+  await callDevice(env, deviceId, 'idempotent').changeProduct(productFactsOf(product));
 }
 
 async function renewProjection(env: Env, { deviceId, projectionVersion, membersVersion }: DeviceRow): Promise<void> {

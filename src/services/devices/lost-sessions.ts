@@ -4,6 +4,7 @@ import { findMembers } from '../../db/devices/members.ts';
 import { findOpenOffer } from '../../db/devices/transfers.ts';
 import { findDevice, type DeviceRow } from '../../db/devices/devices.ts';
 import { findProduct, type ProductRow } from '../../db/products/products.ts';
+import { productFactsOf } from '../../domain/device/ownership/ownership.ts';
 import { callDevice } from '../../objects/calls/stubs.ts';
 import { log } from '../../log.ts';
 import type { ServiceContext } from '../../context.ts';
@@ -15,12 +16,9 @@ export function hadSession({ projectionVersion, membersVersion, claimedAt }: Tra
 }
 
 export function factsOf(device: DeviceRow, product: ProductRow) {
-  const { productKey, controlMode, offlineGraceSeconds, supportsHold, reactivation } = product;
   const { ownerId, claimedAt: claimedAtMs, name, isDisabled } = device;
-  const ownership = { ownerId, productOwnerId: product.ownerId, claimedAtMs };
-  const productChangedAtMs = product.updatedAt;
-  const facts = { controlMode, offlineGraceSeconds, supportsHold, reactivation, productChangedAtMs };
-  return { productKey, ...ownership, name, isDisabled, ...facts };
+  const { productKey, ownerId: productOwnerId } = product;
+  return { productKey, ownerId, productOwnerId, claimedAtMs, name, isDisabled, ...productFactsOf(product) };
 }
 
 export async function restoreSession(context: ServiceContext, device: DeviceRow, product: ProductRow): Promise<void> {

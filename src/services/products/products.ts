@@ -5,6 +5,7 @@ import type { Database } from '../../db/client.ts';
 import * as records from '../../db/products/products.ts';
 import type { ProductRow } from '../../db/products/products.ts';
 import { requireRightOfKey, type Actor } from '../../domain/access.ts';
+import { productFacts } from '../../domain/device/ownership/ownership.ts';
 import type { PageRequest } from '../../domain/pagination.ts';
 import { credentialRefused, invalidInput, limitReached, notFound, RefusedError, unwrap } from '../../domain/refusal.ts';
 import { isProductKey } from '../../domain/topics.ts';
@@ -56,9 +57,7 @@ export async function changeProduct(
   const database = context.primary();
   const product = await findOwnProduct(database, actor, productKey, 'manageProducts');
   if (givenKey !== undefined && givenKey !== productKey) throw invalidInput('productKey', 'cannot be changed');
-  const { controlMode, offlineGraceSeconds, reactivation, supportsHold } = changes;
-  const forDevices = [controlMode, offlineGraceSeconds, reactivation, supportsHold];
-  const isForDevices = forDevices.some((change) => change !== undefined);
+  const isForDevices = productFacts.some((name) => changes[name] !== undefined);
   if (isForDevices) {
     await holdToUserRate(context, actor.userId, 'write', costs.productChange - 1);
     unwrap(await callPropagator(context.env, product.id, 'once').admitChange());

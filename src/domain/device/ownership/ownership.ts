@@ -26,10 +26,15 @@ export type IdentitySlice = {
   isDisabled: boolean;
 };
 
-export type ProductFacts = Pick<
-  IdentitySlice,
-  'controlMode' | 'offlineGraceSeconds' | 'supportsHold' | 'reactivation' | 'productChangedAtMs'
->;
+/** What a device is told of its product. */
+export const productFacts = ['controlMode', 'offlineGraceSeconds', 'supportsHold', 'reactivation'] as const;
+export type ProductFacts = Pick<IdentitySlice, (typeof productFacts)[number] | 'productChangedAtMs'>;
+type Product = Required<Omit<ProductFacts, 'productChangedAtMs'>> & { updatedAt: number };
+
+export function productFactsOf(product: Product): ProductFacts {
+  const { controlMode, offlineGraceSeconds, supportsHold, reactivation, updatedAt: productChangedAtMs } = product;
+  return { controlMode, offlineGraceSeconds, supportsHold, reactivation, productChangedAtMs };
+}
 
 /** A change that is older than the last change applied arrives too late and changes nothing. */
 export function applyProductChange(identity: IdentitySlice, facts: ProductFacts): IdentitySlice {
