@@ -94,35 +94,19 @@ type ConnectionReport = Extract<PresenceEvent, { kind: 'connected' | 'disconnect
 export type EventKind = DeviceEvent['kind'];
 export type EventOf<Kind extends EventKind> = Extract<DeviceEvent, { kind: Kind }>;
 
+/** Requests of users. */
+type AskedKind = Extract<DeviceEvent, { actor: Actor | null }>['kind'];
+
 /** What others than the device's object itself send as they have it: see DeviceSession.decide. */
 export type RequestKind =
+  | Exclude<AskedKind, 'command_requested'>
   | 'connection_reported'
   | 'messages_dropped'
   | 'publish_refused'
   | 'relay_message_received'
-  | 'cancel_requested'
-  | 'subscription_requested'
   | 'subscription_ended'
-  | 'administered'
-  | 'credentials_replaced'
   | 'member_joined'
-  | 'member_changed'
-  | 'member_removed'
-  | 'invitation_changed'
-  | 'released'
-  | 'claim_undone'
-  | 'transfer_offered'
-  | 'transfer_withdrawn'
-  | 'transfer_answered'
-  | 'pairing_window_set'
-  | 'reactivation_set'
-  | 'guest_link_made'
-  | 'guest_link_revoked'
-  | 'schedule_put'
-  | 'schedule_changed'
-  | 'schedule_run'
-  | 'lease_ended'
-  | 'deleted';
+  | 'transfer_answered';
 
 export type Handler<Kind extends RequestedKind> = (
   state: DeviceState,
@@ -146,16 +130,11 @@ export type Ingested = {
 
 export type DirectTaken = { results: MessageResult[] } & Pick<Ingested, 'subscriptions' | 'generations' | 'readers'>;
 
-type Answers = {
+type Values = {
   provisioned: Outcome<Provisioned>;
   released: Outcome<DeviceIdentity>;
   claim_undone: Outcome<DeviceIdentity & { formerOwnerId: number }>;
-  transfer_offered: Outcome<null>;
-  transfer_withdrawn: Outcome<null>;
   transfer_answered: Outcome<DeviceIdentity & { mustRenew: boolean }>;
-  pairing_window_set: Outcome<null>;
-  reactivation_set: Outcome<null>;
-  deleted: Outcome<null>;
   login_attempted: Outcome<DeviceIdentity & { generation: number }>;
   direct_connected: Outcome<{ startedAtMs: number }>;
   direct_packets_received: DirectTaken;
@@ -163,21 +142,19 @@ type Answers = {
   relay_message_received: Outcome<MessageResult>;
   command_requested: Outcome<AcceptedCommand>;
   cancel_requested: Outcome<CommandView>;
-  subscription_requested: Outcome<null>;
   administered: Outcome<{ name: string; isDisabled: boolean }>;
   credentials_replaced: Outcome<DeviceIdentity>;
   member_joined: Outcome<Member>;
   member_changed: Outcome<Member>;
-  member_removed: Outcome<null>;
-  invitation_changed: Outcome<null>;
   guest_link_made: Outcome<GuestLinkView>;
-  guest_link_revoked: Outcome<null>;
   guest_link_used: Outcome<AcceptedCommand>;
   schedule_put: Outcome<ScheduleView>;
   schedule_changed: Outcome<ScheduleView>;
   schedule_run: Outcome<RunView>;
-  lease_ended: Outcome<null>;
 };
+
+/** A request of a user without a value answers whether it was done. */
+type Answers = Values & Record<Exclude<AskedKind, keyof Values>, Outcome<null>>;
 
 /** Events that only change the device answer nothing. */
 export type RequestedKind = keyof Answers;
