@@ -3,9 +3,7 @@ import { maxJsonDepth, maxJsonMembers } from '../protocol/mqtt.ts';
 
 export type Json = null | boolean | number | string | Json[] | { [name: string]: Json };
 
-export type JsonProblem = 'not_json' | 'too_complex';
-
-export function readJson(text: string): { value: Json } | { problem: JsonProblem } {
+export function readJson(text: string): { value: Json } | { problem: 'not_json' | 'too_complex' } {
   let value: Json;
   try {
     value = JSON.parse(text) as Json;

@@ -4,7 +4,8 @@ import { minuteMs } from '../../time.ts';
 import type { Slice } from '../core/state.ts';
 import { maxPayloadBytes } from '../../../protocol/bridge.ts';
 import * as mqtt from '../../../protocol/mqtt.ts';
-import { isJsonObject, readJson, type Json, type JsonProblem } from '../../json.ts';
+import type { rejectionReasons } from '../../../protocol/vocabulary.ts';
+import { isJsonObject, readJson, type Json } from '../../json.ts';
 
 export type DeviceMessage =
   | { kind: 'report'; properties: Map<string, Json>; dropped?: readonly string[] }
@@ -12,14 +13,8 @@ export type DeviceMessage =
   | { kind: 'status'; status: 'online' | 'offline' }
   | { kind: 'invalid'; reason: InvalidReason };
 
-export type InvalidReason =
-  | 'too_large'
-  | 'not_text'
-  | JsonProblem
-  | 'not_an_object'
-  | 'unknown_method'
-  | 'params_not_an_object'
-  | 'invalid_status';
+type Reason = (typeof rejectionReasons)[number];
+export type InvalidReason = Exclude<Reason, 'wrong_type'>;
 
 const maxPropertyBytes = 1024;
 const maxShownNames = 8;
@@ -96,7 +91,7 @@ export function mentionedCommands(action: mqtt.TopicAction, payload: string): st
 
 export type LastRejected = {
   action: mqtt.TopicAction;
-  reason: InvalidReason | 'wrong_type';
+  reason: Reason;
   dropped: readonly string[];
   text: string;
   atMs: number;
