@@ -169,8 +169,12 @@ export function wireErrorOf(refusal: Refusal): WireError {
     case 'name_taken':
       return { message: `${refusal.name}_exists` };
     default:
-      return wireErrors[refusal.kind];
+      return hasOtherWord(refusal.kind) ? wireErrors[refusal.kind] : { message: refusal.kind };
   }
+}
+
+function hasOtherWord(kind: Refusal['kind']): kind is keyof typeof wireErrors {
+  return Object.hasOwn(wireErrors, kind);
 }
 
 function sessionRefused(problem: CredentialProblem): WireError {
@@ -181,7 +185,7 @@ function sessionRefused(problem: CredentialProblem): WireError {
 
 const forbidden: WireError = { message: 'forbidden' };
 
-/** Refusals whose data is for the log alone. */
+/** Refusals for which the wire has another word, or a detail. Their data is for the log alone. */
 const wireErrors = {
   is_owner: { message: 'invalid_request', detail: 'the device is your own' },
   body_not_received: { message: 'invalid_request', detail: 'body: not received whole' },
@@ -196,22 +200,13 @@ const wireErrors = {
   product_readonly: forbidden,
   account_disabled: { message: 'forbidden', detail: 'the account is disabled' },
   sign_up_closed: { message: 'forbidden', detail: 'sign-up is closed' },
-  confirmation_required: { message: 'confirmation_required' },
   cross_site: { message: 'forbidden', detail: 'sent by a page of another site' },
   claim_token_refused: { message: 'invalid_claim_token' },
   claim_code_refused: { message: 'invalid_claim_code' },
-  claim_code_required: { message: 'claim_code_required' },
   activation_refused: { message: 'activation_not_allowed' },
   reactivation_refused: { message: 'reactivation_not_allowed' },
-  product_disabled: { message: 'product_disabled' },
-  device_disabled: { message: 'device_disabled' },
-  email_not_verified: { message: 'email_not_verified' },
-  device_not_activated: { message: 'device_not_activated' },
-  product_has_devices: { message: 'product_has_devices' },
-  no_control_params: { message: 'no_control_params' },
   not_published: { message: 'broker_unavailable' },
   object_failed: { message: 'internal_error' },
-  internal_error: { message: 'internal_error' },
   database_unavailable: { message: 'unavailable', retryAfterSeconds: 5 },
 } satisfies { [Kind in Refusal['kind']]?: WireError };
 
