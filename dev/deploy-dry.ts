@@ -26,20 +26,17 @@ const command = { name: 'npm run deploy:dry', usage, options };
 const { env: environment, config: configPath, ...values } = readCommandLine(command, (parsed) => parsed.values);
 const usualFile = secretsFileOf(environment);
 const secretsFile = values['secrets-file'] ?? (existsSync(usualFile) ? usualFile : undefined);
-try {
-  const faults = findDeploymentFaults({ configPath, environment, secretsFile });
-  if (faults.length > 0) fail(`This is not ready:\n${faults.map((fault) => `  ${fault}`).join('\n')}`);
-  const wrangler = join(root, 'node_modules/wrangler/bin/wrangler.js');
-  const place = ['--config', configPath, ...(environment === undefined ? [] : ['--env', environment])];
-  const { status } = spawnSync(process.execPath, [wrangler, 'deploy', '--dry-run', '--outdir', 'dist', ...place], {
-    cwd: root,
-    stdio: 'inherit',
-    env: { ...process.env, WRANGLER_SEND_METRICS: 'false' },
-  });
-  if (status !== 0) process.exit(status ?? 1);
-  const secrets =
-    secretsFile === undefined ? `secrets were not looked at (there is no ${usualFile})` : `so is ${secretsFile}`;
-  print(`\nSettings are right; ${secrets}.`);
-} catch (error) {
-  fail(error);
-}
+process.on('uncaughtException', fail);
+const faults = findDeploymentFaults({ configPath, environment, secretsFile });
+if (faults.length > 0) fail(`This is not ready:\n${faults.map((fault) => `  ${fault}`).join('\n')}`);
+const wrangler = join(root, 'node_modules/wrangler/bin/wrangler.js');
+const place = ['--config', configPath, ...(environment === undefined ? [] : ['--env', environment])];
+const { status } = spawnSync(process.execPath, [wrangler, 'deploy', '--dry-run', '--outdir', 'dist', ...place], {
+  cwd: root,
+  stdio: 'inherit',
+  env: { ...process.env, WRANGLER_SEND_METRICS: 'false' },
+});
+if (status !== 0) process.exit(status ?? 1);
+const secrets =
+  secretsFile === undefined ? `secrets were not looked at (there is no ${usualFile})` : `so is ${secretsFile}`;
+print(`\nSettings are right; ${secrets}.`);

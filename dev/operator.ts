@@ -47,11 +47,8 @@ const { url, secret, command, argument, isSure, from } = readCommandLine(
 );
 // A reader that goes early, such as `head`, must not cut the work in two.
 process.stdout.on('error', () => undefined);
-try {
-  await run();
-} catch (error) {
-  fail(error);
-}
+process.on('uncaughtException', fail);
+await run();
 
 async function run(): Promise<void> {
   if (command === 'sign-up') {

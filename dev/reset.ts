@@ -15,14 +15,11 @@ const stateDir = resolve(process.env['STATE_DIR'] ?? '.latchwork');
 /** Only a folder that `npm start` has made has it. */
 const mark = join(stateDir, 'secrets.env');
 
-try {
-  if (!existsSync(stateDir)) print(`There is nothing in ${stateDir}.`);
-  else if (!existsSync(mark)) fail(`${stateDir} was not made by npm start: nothing is deleted`);
-  else {
-    await claimStateDir(stateDir);
-    rmSync(stateDir, { recursive: true, force: true, maxRetries: 3 });
-    print(`Deleted ${stateDir}; the next npm start begins anew.`);
-  }
-} catch (error) {
-  fail(error);
+process.on('uncaughtException', fail);
+if (!existsSync(stateDir)) print(`There is nothing in ${stateDir}.`);
+else if (!existsSync(mark)) fail(`${stateDir} was not made by npm start: nothing is deleted`);
+else {
+  await claimStateDir(stateDir);
+  rmSync(stateDir, { recursive: true, force: true, maxRetries: 3 });
+  print(`Deleted ${stateDir}; the next npm start begins anew.`);
 }

@@ -25,14 +25,11 @@ const { path, part } = readCommandLine({ name: 'npm run secrets', usage, options
   if (!isPart) throw new Error(`--for needs ${Object.keys(namesOf).join(', ')}`);
   return { path: secretsFileOf(values.env), part: values.for };
 });
-try {
-  if (part === undefined) print(`${path} ${writeSecrets(path) ? 'is made: keep it' : 'stays as it is'}.`);
-  const secrets = part === undefined ? {} : parseEnv(readFileSync(path, 'utf8'));
-  for (const [name, secretName] of Object.entries(namesOf[part ?? ''] ?? {})) {
-    const [newest = ''] = (secrets[secretName] ?? '').split(',');
-    if (newest === '') fail(`${path} has no ${secretName}`);
-    print(`${name}=${newest}`);
-  }
-} catch (error) {
-  fail(error);
+process.on('uncaughtException', fail);
+if (part === undefined) print(`${path} ${writeSecrets(path) ? 'is made: keep it' : 'stays as it is'}.`);
+const secrets = part === undefined ? {} : parseEnv(readFileSync(path, 'utf8'));
+for (const [name, secretName] of Object.entries(namesOf[part ?? ''] ?? {})) {
+  const [newest = ''] = (secrets[secretName] ?? '').split(',');
+  if (newest === '') fail(`${path} has no ${secretName}`);
+  print(`${name}=${newest}`);
 }

@@ -45,19 +45,16 @@ function settingsOf(env: NodeJS.ProcessEnv): Record<string, string> {
 }
 
 readCommandLine({ name: 'npm run dev', usage, options: {} }, () => undefined);
-try {
-  const { ports, publicHost } = readSettings(process.env);
-  const host = publicHost === undefined ? '127.0.0.1' : '0.0.0.0';
-  const { api } = await choosePorts({ api: ports.api }, host);
-  if (writeDevVars(root)) print('Settings and secrets for this machine are in .dev.vars.');
-  const vars = { ...settingsOf(process.env), ...(publicHost !== undefined && { MQTT_HOST: publicHost }) };
-  checkVars({ ...parseEnv(readFileSync(join(root, '.dev.vars'), 'utf8')), ...vars });
-  // With CI set it does not ask before it applies the migrations.
-  const migrated = await runWrangler(['d1', 'migrations', 'apply', 'latchwork', '--local'], { CI: 'true' });
-  if (migrated !== 0) process.exit(migrated);
-  const place = ['--port', String(api), '--ip', host];
-  const overrides = Object.entries(vars).flatMap(([name, value]) => ['--var', `${name}:${value}`]);
-  process.exit(await runWrangler(['dev', '--config', writeDevConfig(root), ...place, ...overrides]));
-} catch (error) {
-  fail(error);
-}
+process.on('uncaughtException', fail);
+const { ports, publicHost } = readSettings(process.env);
+const host = publicHost === undefined ? '127.0.0.1' : '0.0.0.0';
+const { api } = await choosePorts({ api: ports.api }, host);
+if (writeDevVars(root)) print('Settings and secrets for this machine are in .dev.vars.');
+const vars = { ...settingsOf(process.env), ...(publicHost !== undefined && { MQTT_HOST: publicHost }) };
+checkVars({ ...parseEnv(readFileSync(join(root, '.dev.vars'), 'utf8')), ...vars });
+// With CI set it does not ask before it applies the migrations.
+const migrated = await runWrangler(['d1', 'migrations', 'apply', 'latchwork', '--local'], { CI: 'true' });
+if (migrated !== 0) process.exit(migrated);
+const place = ['--port', String(api), '--ip', host];
+const overrides = Object.entries(vars).flatMap(([name, value]) => ['--var', `${name}:${value}`]);
+process.exit(await runWrangler(['dev', '--config', writeDevConfig(root), ...place, ...overrides]));
