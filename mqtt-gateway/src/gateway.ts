@@ -1,12 +1,11 @@
 // The gateway: its listeners for TCP and TLS, a place for each connection, its health, and the end of all of it. Keeps
 // nothing that another gateway would need.
 import { once } from 'node:events';
-import type { Server as HttpServer } from 'node:http';
 import { createServer, type AddressInfo, type Server, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { TLSSocket } from 'node:tls';
 import { WebSocket } from 'ws';
-import { createHealthServer } from '../../node-service/health.ts';
+import { serveHealth } from '../../node-service/health.ts';
 import { describeError, type Log } from '../../node-service/log.ts';
 import { deviceAddressHeader, mqttSubprotocol } from '../../src/protocol/gateway.ts';
 import { Admission } from './admission.ts';
@@ -31,11 +30,12 @@ export class Gateway {
   readonly #admission: Admission;
   readonly #metrics = createMetrics();
   readonly #connections = new Set<Connection>();
-  readonly #servers: (Server | HttpServer)[] = [];
+  readonly #servers: Server[] = [];
   readonly #loggedAtMs = new Map<string, number>();
   readonly #lookTimer: NodeJS.Timeout;
   #worker: WorkerState = 'unknown';
   #isLeaving = false;
+  #endHealth = (): void => undefined;
 
   private constructor(config: GatewayConfig, log: Log) {
     this.#config = config;
@@ -65,11 +65,7 @@ export class Gateway {
     const { tcpPort, tls, health, host } = config;
     if (tcpPort !== null) await gateway.#listen('tcp', host, tcpPort);
     if (tls !== null) await gateway.#listen('tls', host, tls.port);
-    if (health !== undefined) {
-      const server = createHealthServer(gateway.#metrics.registry, log, () => gateway.#readiness());
-      gateway.#servers.push(server);
-      await listenOn(server, health.host, health.port);
-    }
+    gateway.#endHealth = await serveHealth(health, gateway.#metrics.registry, log, () => gateway.#readiness());
     return gateway;
   }
 
@@ -77,6 +73,7 @@ export class Gateway {
   async stop(): Promise<void> {
     this.#isLeaving = true;
     for (const server of this.#servers) server.close();
+    this.#endHealth();
     this.#certificate?.stop();
     const leaving = [...this.#connections];
     const pauseMs = this.#config.drainMs / Math.max(1, leaving.length);
@@ -93,7 +90,10 @@ export class Gateway {
   async #listen(listener: Listener, host: string | undefined, port: number): Promise<void> {
     const server = createServer((socket) => this.#take(listener, socket));
     this.#servers.push(server);
-    await listenOn(server, host, port);
+    server.listen({ port, ...(host !== undefined && { host }), backlog: 1024 });
+    await once(server, 'listening').catch((error: unknown) => {
+      throw new Error(`port ${port} cannot be used: ${describeError(error)}`, { cause: error });
+    });
     const bound = server.address() as AddressInfo;
     this.#log.info('listening', { listener, address: bound.address, port: bound.port });
   }
@@ -185,14 +185,5 @@ export class Gateway {
     if (nowMs - (this.#loggedAtMs.get(message) ?? -Infinity) < logEveryMs) return;
     this.#loggedAtMs.set(message, nowMs);
     this.#log[level](message, fields);
-  }
-}
-
-async function listenOn(server: Server | HttpServer, host: string | undefined, port: number): Promise<void> {
-  server.listen({ port, ...(host !== undefined && { host }), backlog: 1024 });
-  try {
-    await once(server, 'listening');
-  } catch (error) {
-    throw new Error(`port ${port} cannot be used: ${describeError(error)}`, { cause: error });
   }
 }

@@ -1,12 +1,9 @@
 // A bridge: joins its parts, from the session with the broker to its link with the Worker. Holds what each part is told when
 // broker, Worker or role change, the order in which they stop, and what health and metrics show. It must hold no other rules.
 import { randomUUID } from 'node:crypto';
-import { once } from 'node:events';
 import { statfsSync } from 'node:fs';
-import type { Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { runDetached } from '../../../node-service/detached.ts';
-import { createHealthServer, type Readiness } from '../../../node-service/health.ts';
+import { serveHealth, type Readiness } from '../../../node-service/health.ts';
 import type { Log } from '../../../node-service/log.ts';
 import { Broker } from '../broker/broker.ts';
 import { LoginCheck } from '../broker/login-check.ts';
@@ -31,7 +28,6 @@ const uplinkDrainMs = 5000;
 export class Bridge {
   readonly #log: Log;
   readonly #metrics: Metrics = createMetrics();
-  readonly #health: Server;
   readonly #spool: Spool;
   readonly #intake: Intake;
   readonly #uplink: Uplink;
@@ -44,6 +40,7 @@ export class Bridge {
   /** Null until the Worker assigns a role. */
   #role: Role | null = null;
   #isStopping = false;
+  #endHealth = (): void => undefined;
   onStateChange: () => void = () => undefined;
   /** The Worker does not let this bridge in, and never did. */
   onRefused: (remedy: string) => void = () => undefined;
@@ -53,11 +50,8 @@ export class Bridge {
     const open = () => Spool.open({ ...config.spool, bridgeId: config.bridgeId, log, lockWaitMs });
     const { spool, deliveries } = await open().catch((error: unknown) => untilOpened(config, log, error, open));
     const bridge = new Bridge(config, log, spool, new Deliveries(deliveries));
-    if (config.health !== undefined) {
-      const { host, port } = config.health;
-      await once(bridge.#health.listen(port, host), 'listening');
-      log.info('health is served', { host, port: (bridge.#health.address() as AddressInfo).port });
-    }
+    const { registry } = bridge.#metrics;
+    bridge.#endHealth = await serveHealth(config.health, registry, log, () => bridge.#readReadiness());
     bridge.#uplink.start();
     bridge.#link.start();
     return bridge;
@@ -108,7 +102,6 @@ export class Bridge {
       onRefused: (remedy) => this.onRefused(remedy),
     });
     this.#downlink = new Downlink({ broker: this.#broker, link: this.#link, log, metrics });
-    this.#health = createHealthServer(metrics.registry, log, () => this.#readReadiness());
     this.#observe(config.spool.dir);
   }
 
@@ -131,8 +124,7 @@ export class Bridge {
     await this.#link.stop();
     await this.#uplink.drain(uplinkDrainMs);
     await this.#spool.close();
-    this.#health.close();
-    this.#health.closeAllConnections();
+    this.#endHealth();
     this.#log.info('left', { depth: this.#spool.depth });
   }
 

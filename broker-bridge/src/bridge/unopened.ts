@@ -1,9 +1,8 @@
 // A bridge whose disk refuses to open the spool: says so to orchestrators, Prometheus and the Worker, and tries again. It takes no
 // message and publishes no command.
 import { randomUUID } from 'node:crypto';
-import { once } from 'node:events';
 import { setTimeout as wait } from 'node:timers/promises';
-import { createHealthServer } from '../../../node-service/health.ts';
+import { serveHealth } from '../../../node-service/health.ts';
 import type { Log } from '../../../node-service/log.ts';
 import { createRegistry } from '../../../node-service/metrics.ts';
 import type { BridgeConfig } from '../config.ts';
@@ -20,8 +19,7 @@ export async function untilOpened<T>(config: BridgeConfig, log: Log, error: unkn
   const { registry, observe } = createRegistry('bridge_');
   observe('spool_full', '1 while the spool takes no messages', () => true);
   const details = { uplink: 'stalled', uplinkReason: stall.reason };
-  const health = createHealthServer(registry, log, () => ({ isReady: false, details }));
-  if (config.health !== undefined) await once(health.listen(config.health.port, config.health.host), 'listening');
+  const endHealth = await serveHealth(config.health, registry, log, () => ({ isReady: false, details }));
   const { workerUrl, bridgeSecret: secret, bridgeId, sessionDigest } = config;
   const link: WorkerLink = new WorkerLink({
     workerUrl,
@@ -47,7 +45,6 @@ export async function untilOpened<T>(config: BridgeConfig, log: Log, error: unkn
     }
   } finally {
     await link.stop();
-    health.close();
-    health.closeAllConnections();
+    endHealth();
   }
 }
