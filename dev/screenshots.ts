@@ -1,6 +1,5 @@
 // `npm run screenshots`: pictures of the console's screens in light, dark and on a phone, of a fleet and two people made for them.
 // For the README and for changes of the console. Compares nothing.
-import { mkdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import type { Page } from 'playwright-core';
 import { putSchedule, runSchedule } from '../client/src/schedules.ts';
@@ -31,16 +30,13 @@ const names = ['Hall', 'Garage door', 'Attic lamp', 'Boiler', 'Porch', 'Greenhou
 /** The height of the picture in the README. */
 const overviewHeight = 740;
 
-mkdirSync(folder, { recursive: true });
 const service = await WholeService.start({});
 const browser = await Browser.start(service.rig.url);
 const devices: VirtualDevice[] = [];
 try {
   const connect = (credentials?: Parameters<typeof connectApi>[1]) => connectApi(service.rig.url, credentials);
-  const owner = await signUp(connect, account);
-  const deviceIds = await furnish(owner);
-  const guestPath = await share(owner, await signUp(connect, otherAccount), deviceIds);
-  for (const [look, visitor] of Object.entries(looks)) await photograph(look, visitor, deviceIds, guestPath);
+  const fleet = await furnish(await signUp(connect, account), await signUp(connect, otherAccount));
+  for (const [look, visitor] of Object.entries(looks)) await photograph(look, visitor, fleet);
   if (browser.problems.length > 0) print(`The pages had problems:\n${browser.problems.join('\n')}`);
   print(`The pictures are in ${folder}`);
 } finally {
@@ -49,24 +45,21 @@ try {
   await service.stop();
 }
 
-/** A small fleet with something to see: every fourth device is offline. @returns the ids in the order of the names */
-async function furnish(owner: Session): Promise<string[]> {
+/** A small fleet with something to see. The boiler is offline, and the hall has a schedule that has run. */
+async function furnish(owner: Session, other: Session) {
   await addProduct(owner, { productKey, name: 'Wall switch', description: 'Three positions.', iconColor: '#0f766e' });
+  const { api } = owner;
+  const device = api.devices[':deviceId'];
   const deviceIds: string[] = [];
   for (const [index, name] of names.entries()) {
     const serial = `WS3-${1041 + index}`;
-    const device = new VirtualDevice({ apiUrl: service.rig.url, productKey, serial });
-    const { deviceId } = index % 4 === 3 ? await activate(owner.api, productKey, serial) : await device.start();
-    devices.push(device);
+    const virtual = new VirtualDevice({ apiUrl: service.rig.url, productKey, serial });
+    const { deviceId } = name === 'Boiler' ? await activate(api, productKey, serial) : await virtual.start();
+    devices.push(virtual);
     deviceIds.push(deviceId);
-    await dataOf(owner.api.devices[':deviceId'].$patch({ param: { deviceId }, json: { name } }));
+    await dataOf(device.$patch({ param: { deviceId }, json: { name } }));
   }
-  await schedule(owner, deviceIds);
-  return deviceIds;
-}
-
-/** The first device has schedules, one of which has run; a press of the fifth is for a while. */
-async function schedule({ api }: Session, [hall = '', , , , porch = '']: string[]): Promise<void> {
+  const [hall = '', garage = '', , boiler = '', porch = ''] = deviceIds;
   const up = { action: 'toggle', position: 'up' } as const;
   const down = { action: 'toggle', position: 'down' } as const;
   const sunset = { sun: 'sunset', offsetMinutes: -20, place: { latitude: 52.5, longitude: 13.4 } } as const;
@@ -74,35 +67,31 @@ async function schedule({ api }: Session, [hall = '', , , , porch = '']: string[
   await putSchedule(api, hall, { name: 'Evening', at: sunset, days: ['sat', 'sun'], zone: 'UTC', command: down });
   await putSchedule(api, hall, { at: '2027-12-01T18:30:00Z', command: up });
   await runSchedule(api, hall, scheduleId);
-  const json = { ...up, lease: { seconds: 1800, then: down } };
-  await dataOf(api.devices[':deviceId'].control.$post({ param: { deviceId: porch }, query: {}, header: {}, json }));
-}
-
-/** The other person operates the first device and is invited to the second. @returns the path of a guest's page */
-async function share(owner: Session, other: Session, [hall = '', garage = '']: string[]): Promise<string> {
-  const api = owner.api.devices[':deviceId'];
+  const lease = { ...up, lease: { seconds: 1800, then: down } };
+  await dataOf(device.control.$post({ param: { deviceId: porch }, query: {}, header: {}, json: lease }));
+  // The other person has accepted the first invitation.
   const json = { email: other.email, role: 'operator' } as const;
-  const param = await dataOf(api.members.$post({ param: { deviceId: hall }, json }));
+  const param = await dataOf(device.members.$post({ param: { deviceId: hall }, json }));
   await dataOf(other.api.invitations[':invitationId'].accept.$post({ param }));
-  await dataOf(api.members.$post({ param: { deviceId: garage }, json }));
+  await dataOf(device.members.$post({ param: { deviceId: garage }, json }));
   const link = { command: { action: 'trigger' }, expiresAt: new Date(Date.now() + 86_400_000).toISOString() };
-  return new URL((await dataOf(api['guest-links'].$post({ param: { deviceId: hall }, json: link }))).url).pathname;
+  const { url } = await dataOf(device['guest-links'].$post({ param: { deviceId: hall }, json: link }));
+  return { hall, boiler, porch, guestPath: new URL(url).pathname };
 }
 
 async function photograph(
   look: string,
   visitor: (typeof looks)[keyof typeof looks],
-  [hall = '', , , boiler = '', porch = '']: string[],
-  guestPath: string,
+  { hall, boiler, porch, guestPath }: Awaited<ReturnType<typeof furnish>>,
 ) {
   const page = await browser.open('/', visitor);
-  const take = async (name: string, height?: number, of: Page = page): Promise<void> => {
+  const take = async (name: string, of = page, options: Parameters<Page['screenshot']>[0] = { fullPage: true }) => {
     await of.evaluate('scrollTo(0, 0)');
     // For what moves on the page to come to rest.
     await of.waitForTimeout(400);
-    const clip = height !== undefined && { clip: { x: 0, y: 0, width: visitor.viewport.width, height } };
-    await of.screenshot({ path: join(folder, `${name}-${look}.png`), fullPage: true, ...clip });
+    await of.screenshot({ path: join(folder, `${name}-${look}.png`), ...options });
   };
+  const goTo = (hash: string, of = page) => of.evaluate(`location.hash = '${hash}'`);
   await take('sign-in');
   await signIn(page, account);
   await page.getByRole('link', { name: /^Greenhouse/ }).waitFor();
@@ -115,11 +104,10 @@ async function photograph(
   await page.locator('.device-head').getByText('Online').waitFor();
   await page.locator('.control').getByRole('button', { name: 'Down', exact: true }).click();
   await page.locator('.journey').getByText('Confirmed by a report').waitFor();
-  await take('overview', overviewHeight);
+  await take('overview', page, { clip: { x: 0, y: 0, width: visitor.viewport.width, height: overviewHeight } });
   const screens: [name: string, hash: string, heading: string][] = [
     ['device', `#/devices/${hall}`, 'Hall'],
     ['device-lease', `#/devices/${porch}`, 'Porch'],
-    ['device-times', `#/devices/${hall}/times`, 'What became of them'],
     ['device-history', `#/devices/${hall}/history`, 'What happened'],
     ['device-sharing', `#/devices/${hall}/sharing`, 'Guest links'],
     ['device-settings', `#/devices/${hall}/settings`, 'Ownership'],
@@ -129,31 +117,31 @@ async function photograph(
     ['product', `#/products/${productKey}`, 'Wall switch'],
     ['product-new', '#/products/+', 'Create a product'],
     ['settings', '#/settings', 'Settings'],
+    ['device-times', `#/devices/${hall}/times`, 'What became of them'],
   ];
   for (const [name, hash, heading] of screens) {
-    await page.evaluate(`location.hash = '${hash}'`);
+    await goTo(hash);
     await page.getByRole('heading', { name: heading }).first().waitFor();
     await take(name);
   }
-  await page.evaluate(`location.hash = '#/devices/${hall}/times'`);
   await page.getByRole('button', { name: 'Add a schedule' }).click();
   await page.getByRole('region', { name: 'The next runs' }).getByRole('listitem').first().waitFor();
-  await take('schedule-new', visitor.viewport.height);
+  await take('schedule-new', page, {});
   await page.keyboard.press('Escape');
   for (const [name, path] of Object.entries({ guest: guestPath, reference: '/docs' })) {
     const opened = await browser.openIn(page.context(), path);
-    await take(name, visitor.viewport.height, opened);
+    await take(name, opened, {});
     await opened.close();
   }
+  await goTo(`#/devices/${hall}/settings`);
+  await page.getByRole('button', { name: 'Delete', exact: true }).click();
+  await take('dialog', page, {});
   const others = await browser.open('/', visitor);
   await signIn(others, otherAccount);
   await others.getByRole('region', { name: 'Invitation' }).waitFor();
-  await take('devices-of-another', undefined, others);
-  await others.evaluate(`location.hash = '#/devices/${hall}'`);
+  await take('devices-of-another', others);
+  await goTo(`#/devices/${hall}`, others);
   await others.locator('.control button[aria-pressed=true]').waitFor();
-  await take('device-of-another', undefined, others);
-  await page.evaluate(`location.hash = '#/devices/${hall}/settings'`);
-  await page.getByRole('button', { name: 'Delete', exact: true }).click();
-  await take('dialog', visitor.viewport.height);
+  await take('device-of-another', others);
   for (const opened of [page, others]) await opened.context().close();
 }
