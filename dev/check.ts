@@ -1,7 +1,8 @@
 // `npm run check`: everything about the sources that a program can judge, as many steps at once as there are cores. Prints a
 // line for each step and the whole output of a failed one. Changes nothing.
-import { spawn } from 'node:child_process';
+import { exec } from 'node:child_process';
 import { availableParallelism } from 'node:os';
+import { promisify } from 'node:util';
 import { readCommandLine } from '../rig/command-line.ts';
 
 const usage = `Usage: npm run check
@@ -26,24 +27,20 @@ readCommandLine({ name: 'npm run check', usage, options: {} }, () => undefined);
 
 async function run({ name, command }: (typeof steps)[number]): Promise<boolean> {
   const startedAtMs = performance.now();
-  const child = spawn(command, { shell: true, stdio: ['ignore', 'pipe', 'pipe'] });
-  const output: string[] = [];
-  for (const stream of [child.stdout, child.stderr]) {
-    stream.setEncoding('utf8').on('data', (text: string) => output.push(text));
-  }
-  const code = await new Promise<number | null>((resolve) => child.once('close', resolve));
+  const failure = await promisify(exec)(`${command} 2>&1`, { maxBuffer: Infinity }).then(
+    () => undefined,
+    (error: unknown) => (error as { stdout: string }).stdout,
+  );
   const seconds = ((performance.now() - startedAtMs) / 1000).toFixed(1);
-  console.log(`${code === 0 ? 'ok    ' : 'FAILED'} ${name} (${seconds} s)`);
-  if (code !== 0) console.log(`$ ${command}\n${output.join('')}`);
-  return code === 0;
+  console.log(`${failure === undefined ? 'ok    ' : 'FAILED'} ${name} (${seconds} s)`);
+  if (failure !== undefined) console.log(`$ ${command}\n${failure}`);
+  return failure === undefined;
 }
 
 const failed: string[] = [];
-const waiting = [...steps];
+const waiting = steps.values();
 async function runWaiting(): Promise<void> {
-  for (let step = waiting.shift(); step !== undefined; step = waiting.shift()) {
-    if (!(await run(step))) failed.push(step.name);
-  }
+  for (const step of waiting) if (!(await run(step))) failed.push(step.name);
 }
 await Promise.all(Array.from({ length: availableParallelism() }, runWaiting));
 if (failed.length > 0) {
