@@ -34,16 +34,10 @@ const sum = (numbers: number[]) => numbers.reduce((total, number) => total + num
 const lines = (counted: string[]) => sum(counted.map((file) => read(file).split('\n').length - 1));
 const words = (counted: string[]) => sum(counted.map((file) => read(file).split(/\s+/).filter(Boolean).length));
 
-function largestFolder(): [folder: string, size: number] {
-  const sizes = new Map<string, number>();
-  for (const file of files.filter((path) => /\.(ts|tsx|js|mjs)$/.test(path))) {
-    sizes.set(dirname(file), (sizes.get(dirname(file)) ?? 0) + 1);
-  }
-  return [...sizes].reduce((largest, folder) => (folder[1] > largest[1] ? folder : largest));
-}
-
 const code = files.filter(isCode);
-const [folder, size] = largestFolder();
+const scripts = files.filter((file) => /\.(ts|tsx|js|mjs)$/.test(file));
+const folders = [...Map.groupBy(scripts, (file) => dirname(file))];
+const [folder, { length: size }] = folders.reduce((most, next) => (next[1].length > most[1].length ? next : most));
 const weights: Record<keyof typeof bounds, number> = {
   'product source, lines': lines(code.filter(isProduct)),
   'tests, rig and benchmarks, lines': lines(code.filter(isTest)),
