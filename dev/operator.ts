@@ -23,7 +23,6 @@ const usage = `Usage: OPERATOR_SECRET=... npm run operator -- --url URL COMMAND
 
   NAME is a username or an email. OPERATOR_SECRET is one of the Worker's OPERATOR_SECRETS.`;
 
-const { operatorPath } = protocol;
 const npmName = 'npm run operator';
 const answerWithinMs = 120_000;
 
@@ -53,10 +52,10 @@ await run();
 async function run(): Promise<void> {
   if (command === 'sign-up') {
     if (argument !== 'open' && argument !== 'closed') return refuseCommandLine(npmName, 'sign-up needs open or closed');
-    await post(`${operatorPath}/sign-up`, { open: argument === 'open' }, z.unknown());
+    await post('/sign-up', { open: argument === 'open' }, z.unknown());
     print(`Sign-up is ${argument}.`);
   } else if (command === 'reset-password') {
-    const reset = await post(`${operatorPath}/accounts/reset-password`, { name: name() }, protocol.passwordResetSchema);
+    const reset = await post('/accounts/reset-password', { name: name() }, protocol.passwordResetSchema);
     const { token, link, expiresAt } = reset;
     print(`Good once, until ${expiresAt}: ${link ?? token}`);
     if (link === null) print(`PUT ${url}/api/v1/users/password-reset {"token":"...","newPassword":"..."}`);
@@ -65,7 +64,7 @@ async function run(): Promise<void> {
     await runSlices(`/accounts/${command}`, { name: name() });
   } else if (command === 'push-credentials') await runSlices('/push-credentials', {});
   else if (command === 'find') await find();
-  else if (command === 'metrics') print((await (await ask('GET', `${operatorPath}/metrics`)).text()).trimEnd());
+  else if (command === 'metrics') print((await (await ask('GET', '/metrics')).text()).trimEnd());
   else if (command === 'reconcile') await reconcile();
   else refuseCommandLine(npmName, command === undefined ? 'a command is needed' : `there is no command ${command}`);
 }
@@ -73,7 +72,7 @@ async function run(): Promise<void> {
 async function runSlices(path: string, body: object): Promise<void> {
   const sum = { done: 0, failed: 0 };
   for (let cursor: number | null = 0; cursor !== null;) {
-    const slice: protocol.SliceDone = await post(operatorPath + path, { ...body, cursor }, protocol.sliceDoneSchema);
+    const slice: protocol.SliceDone = await post(path, { ...body, cursor }, protocol.sliceDoneSchema);
     sum.done += slice.done;
     sum.failed += slice.failed;
     cursor = slice.cursor;
@@ -87,10 +86,9 @@ async function runSlices(path: string, body: object): Promise<void> {
 }
 
 async function reconcile(): Promise<void> {
-  const path = `${operatorPath}/reconcile`;
   const sum = { checked: 0, inactive: 0, deleted: 0, failed: 0 };
   for (let cursor: number | null = from; cursor !== null;) {
-    const slice: protocol.Reconciled = await post(path, { cursor }, protocol.reconciledSchema);
+    const slice: protocol.Reconciled = await post('/reconcile', { cursor }, protocol.reconciledSchema);
     for (const name of ['checked', 'inactive', 'deleted', 'failed'] as const) sum[name] += slice[name];
     cursor = slice.cursor;
     if (cursor !== null) print(`${sum.checked} compared; if this is cut off, go on with --from ${cursor}`);
@@ -102,7 +100,7 @@ async function reconcile(): Promise<void> {
 
 async function find(): Promise<void> {
   const shown = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value));
-  const found = await post(`${operatorPath}/find`, { name: name() }, z.array(protocol.foundSchema));
+  const found = await post('/find', { name: name() }, z.array(protocol.foundSchema));
   for (const { events, ...facts } of found) {
     for (const [fact, value] of Object.entries(facts)) print(`${fact.padEnd(14)}${shown(value)}`);
     for (const event of events) print(`  ${Object.values(event).map(shown).join('  ')}`);
@@ -115,7 +113,7 @@ async function post<T>(path: string, body: object, schema: z.ZodType<T>): Promis
 }
 
 async function ask(method: string, path: string, body?: string): Promise<Response> {
-  const response = await fetch(`${url}${path}`, {
+  const response = await fetch(`${url}${protocol.operatorPath}${path}`, {
     method,
     headers: { Authorization: `Bearer ${secret}`, 'Content-Type': 'application/json' },
     ...(body !== undefined && { body }),
