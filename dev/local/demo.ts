@@ -1,7 +1,7 @@
 // The main job on the terminal as it happens. A virtual switch activates, comes online, gets a command and replies; a relay
 // subscriber shows each step. Uses the public interface alone, and may be run any number of times.
 import { randomBytes } from 'node:crypto';
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Relay } from '../../client/src/relay.ts';
 import { eventually } from '../../rig/changes.ts';
@@ -9,7 +9,7 @@ import { addProduct, signUp, type Account, type Session } from '../../rig/client
 import { connectApi, dataOf, describeFailure } from '../../rig/clients/api.ts';
 import { say, shorten, warn } from '../terminal.ts';
 import { type Activation, type DeviceEvent, VirtualDevice } from '../virtual-device.ts';
-import { writePrivateFile } from './secrets.ts';
+import { writeOnce } from './secrets.ts';
 
 const [productKey, serial] = ['demo-switch', 'DEMO-SWITCH-1'];
 const stepTimeoutMs = 10_000;
@@ -37,10 +37,7 @@ export async function runDemo({ apiUrl, stateDir, signal }: DemoOptions): Promis
 /** User and product: made at the first start, found again later. The password is random and kept in the state folder. */
 async function openAccount(apiUrl: string, stateDir: string): Promise<Session> {
   const path = join(stateDir, 'demo.json');
-  if (!existsSync(path)) {
-    const password = randomBytes(12).toString('base64url');
-    writePrivateFile(path, JSON.stringify({ email: 'demo@example.com', password }));
-  }
+  writeOnce(path, JSON.stringify({ email: 'demo@example.com', password: randomBytes(12).toString('base64url') }));
   const account = JSON.parse(readFileSync(path, 'utf8')) as Account;
   const session = await signUp((credentials) => connectApi(apiUrl, credentials), account);
   const names = { name: 'Demo switch', description: 'The virtual switch of the local demo', model: 'LW-DEMO' };

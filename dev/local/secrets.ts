@@ -21,27 +21,20 @@ export function loadSecrets(stateDir: string): LocalSecrets {
   return secrets;
 }
 
-/** The git-ignored file that `wrangler dev` reads; an existing one stays as it is. Answers whether it wrote the file. */
+/** The git-ignored file that `wrangler dev` reads. As `writeOnce`. */
 export function writeDevVars(root: string): boolean {
-  const path = join(root, '.dev.vars');
-  if (existsSync(path)) return false;
   const example = readFileSync(join(root, '.dev.vars.example'), 'utf8');
-  writePrivateFile(
-    path,
-    example.replaceAll(/^([A-Z_]+)=$/gm, (_, name: string) => `${name}=${generateSecret(name)}`),
-  );
-  return true;
+  const text = example.replaceAll(/^([A-Z_]+)=$/gm, (_, name: string) => `${name}=${generateSecret(name)}`);
+  return writeOnce(join(root, '.dev.vars'), text);
 }
 
 export const secretsFileOf = (environment: string | undefined): string =>
   environment === undefined ? 'secrets.env' : `secrets.${environment}.env`;
 
-/** Every secret of a deployment that nobody else issues. Answers whether it wrote the file; an existing one stays as it is. */
+/** Every secret of a deployment that nobody else issues. As `writeOnce`. */
 export function writeSecrets(path: string): boolean {
-  if (existsSync(path)) return false;
   const names = secretNames.filter((name) => !name.startsWith('BROKER_API_'));
-  writePrivateFile(path, names.map((name) => `${name}=${generateSecret(name, 'k1')}\n`).join(''));
-  return true;
+  return writeOnce(path, names.map((name) => `${name}=${generateSecret(name, 'k1')}\n`).join(''));
 }
 
 /** wrangler.toml for `wrangler dev`, which with a list of required secrets takes those alone from .dev.vars. */
@@ -50,6 +43,13 @@ export function writeDevConfig(root: string): string {
   const toml = readFileSync(join(root, 'wrangler.toml'), 'utf8');
   writeFileSync(path, toml.replace(/^\[secrets\]\n(?:(?!\[).*\n)*/m, ''));
   return path;
+}
+
+/** Answers whether it wrote the file: an existing one stays as it is. */
+export function writeOnce(path: string, text: string): boolean {
+  if (existsSync(path)) return false;
+  writePrivateFile(path, text);
+  return true;
 }
 
 export function writePrivateFile(path: string, text: string): void {
