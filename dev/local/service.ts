@@ -15,7 +15,7 @@ import {
   workerPart,
 } from '../../rig/services/parts.ts';
 import { buildWorker } from '../../rig/worker/built-worker.ts';
-import { whenNpmIsGone } from '../stopping.ts';
+import { whenToldToStop } from '../stopping.ts';
 import { fail, print, warn } from '../terminal.ts';
 import { prepareLocalCertificate } from './certificate.ts';
 import { runDemo } from './demo.ts';
@@ -49,10 +49,8 @@ let stoppedAtMs = 0;
 const stopping = new AbortController();
 
 readCommandLine({ name: 'npm start', usage, options: {} }, () => undefined);
-process.on('SIGINT', interrupt);
-process.on('SIGTERM', stop);
-process.on('SIGHUP', stop);
-whenNpmIsGone(stop);
+process.on('SIGINT', endAtSecond);
+whenToldToStop(stop);
 // The reader of the output is gone: end as on Ctrl-C.
 process.stdout.on('error', stop);
 process.on('exit', () => supervisor?.killAll());
@@ -102,12 +100,11 @@ async function choosePlace(settings: Settings): Promise<Place> {
   // Before the ports: what a killed run left may still hold them.
   await claimStateDir(stateDir);
   const bindHost = publicHost === undefined ? '127.0.0.1' : '0.0.0.0';
-  const { ws, brokerAdmin, mqttTls, ...always } = settings.ports;
+  const { ws, brokerAdmin, ...always } = settings.ports;
   const ofBroker = hasBroker ? await choosePorts({ ws, brokerAdmin }, bindHost) : { ws: 0, brokerAdmin: 0 };
-  const ports = { ...(await choosePorts(always, bindHost)), ...ofBroker };
+  const { mqttTls: port, ...ports } = { ...(await choosePorts(always, bindHost)), ...ofBroker };
   const shownHost = publicHost ?? '127.0.0.1';
-  const { mqttTls: tlsPort } = await choosePorts({ mqttTls }, bindHost);
-  const tls = { port: tlsPort, ...prepareLocalCertificate(stateDir, shownHost) };
+  const tls = { port, ...prepareLocalCertificate(stateDir, shownHost) };
   return { stateDir, bindHost, shownHost, hasBroker, ports, tls, secrets };
 }
 
@@ -159,9 +156,8 @@ function isStopping(): boolean {
 }
 
 /** The second Ctrl-C does not wait. npm passes the first one on, so that it arrives twice within a moment. */
-function interrupt(): void {
+function endAtSecond(): void {
   if (isStopping() && performance.now() - stoppedAtMs > doubleSignalMs) process.exit(1);
-  stop();
 }
 
 function stop(): void {
