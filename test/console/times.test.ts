@@ -54,6 +54,9 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the times of a devic
     await expect.poll(() => page.getByLabel('Latitude').inputValue()).toBe('52.5');
     await part('The next runs').getByRole('listitem').nth(4).waitFor();
     expect(await findBarriers(page)).toEqual([]);
+    const boxOf = (name: string) => page.getByRole('button', { name }).boundingBox();
+    const [save, close] = await Promise.all([boxOf('Save'), boxOf('Close')]);
+    expect(close, 'in one row').toMatchObject({ y: save?.y });
     await press('Save');
     await part('Schedules').getByText('Weekdays at sunset −20 min: down').waitFor();
     expect((await dataOf(api().schedules.$get({ param, query: {} }))).list).toMatchObject([

@@ -35,8 +35,8 @@ export function BulkDeletion({ productKey, onClose, onChange }: Props) {
       <p>{words.warning}</p>
       <Form submit={words.confirm} danger done={words.done} onSubmit={({ which }) => remove(which as Which)}>
         <Select label={words.label} name="which" value="inactive" options={Object.entries(words.which)} />
+        <p role="status">{progress.value}</p>
       </Form>
-      <p role="status">{progress.value}</p>
     </Dialog>
   );
 }
