@@ -50,12 +50,11 @@ export async function eraseUser(database: Database, userId: number, nowMs: numbe
   ]);
 }
 
-export async function countUsers(database: Database): Promise<{ users: number; disabled: number }> {
+export async function countUsers(database: Database) {
   const [counted] = await database.all<{ enabled: number; disabled: number }>(
     sql`select ${lengthOf('users', 'enabled')} as enabled, ${lengthOf('users', 'disabled')} as disabled`,
   );
-  const { enabled, disabled } = counted ?? { enabled: 0, disabled: 0 };
-  return { users: enabled + disabled, disabled };
+  return counted ?? { enabled: 0, disabled: 0 };
 }
 
 type SettingName = (typeof serviceSettings.$inferSelect)['name'];

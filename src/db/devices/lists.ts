@@ -1,7 +1,7 @@
 // Lists of a user's own and shared devices, newest first. A list costs what its page costs and, up to a limit, what stands before
 // it, however many devices there are: counters give the total (`device_counts`, `member_counts`), an index on each filter the rows.
-import { and, count, desc, eq, gte, lt, sql, type SQL } from 'drizzle-orm';
-import { unionAll, type SQLiteColumn } from 'drizzle-orm/sqlite-core';
+import { and, count, desc, eq, gte, lt, sql, type SQL, type SQLWrapper } from 'drizzle-orm';
+import { unionAll } from 'drizzle-orm/sqlite-core';
 import type { DeviceStatusCode } from '../../domain/device-status.ts';
 import { offsetOf, type ListPosition, type PageRequest } from '../../domain/pagination.ts';
 import { memberRoles } from '../../protocol/vocabulary.ts';
@@ -162,14 +162,14 @@ function matching({ productId, ownerId, statusCode, createdAfter, createdBefore 
   );
 }
 
-export async function countAllDevices(
-  db: Database,
-): Promise<{ devices: number; inactive: number; online: number; disabled: number }> {
-  const sumOf = (column: SQLiteColumn) => sql<number>`coalesce(sum(${column}), 0)`;
-  const { devices: all, inactive, online, disabled } = deviceCounts;
-  const row = await db
-    .select({ devices: sumOf(all), inactive: sumOf(inactive), online: sumOf(online), disabled: sumOf(disabled) })
-    .from(deviceCounts)
-    .get();
-  return row ?? { devices: 0, inactive: 0, online: 0, disabled: 0 };
+export async function countByStatus(db: Database) {
+  const of = (count: SQLWrapper) => sql<number>`coalesce(sum(${count}), 0)`;
+  const { inactive, online, disabled } = deviceCounts;
+  const sums = {
+    inactive: of(inactive),
+    online: of(online),
+    offline: of(offlineOf(deviceCounts)),
+    disabled: of(disabled),
+  };
+  return (await db.select(sums).from(deviceCounts).get()) ?? { inactive: 0, online: 0, offline: 0, disabled: 0 };
 }

@@ -1,7 +1,7 @@
 // What a Prometheus reads of the Worker: what the database, the relay and the link to the bridge know. Requests, errors and times
 // are in Cloudflare's own metrics: an isolate knows only its own.
 import { countOutbox } from '../../db/devices/broker-outbox.ts';
-import { countAllDevices } from '../../db/devices/lists.ts';
+import { countByStatus } from '../../db/devices/lists.ts';
 import { readMeasurements } from '../../db/measurements.ts';
 import { countUsers } from '../../db/accounts/operator.ts';
 import { callBrokerLink, callRelay, relayShards, resultOr } from '../../objects/calls/stubs.ts';
@@ -16,36 +16,22 @@ export async function renderMetrics(context: ServiceContext): Promise<string> {
   const { env } = context;
   const { hasBroker } = context.config;
   const nowMs = Date.now();
-  const [missing, users, devices, outbox, measured, sockets, link] = await Promise.all([
+  const [missing, users, devices, outbox, { jobAgeSeconds, goneOffline }, sockets, link] = await Promise.all([
     findMissingParts(context),
     countUsers(db),
-    countAllDevices(db),
+    countByStatus(db),
     countOutbox(db, nowMs),
     readMeasurements(db, nowMs),
     Promise.all(relayShards(env).map((shard) => countSockets(env, shard))),
     hasBroker ? resultOr(undefined, callBrokerLink(env, 'idempotent').health()) : undefined,
   ]);
-  const { inactive, online, disabled } = devices;
-  const offline = devices.devices - inactive - online - disabled;
   const metrics: Record<string, Metric> = {
     latchwork_up: single('1 while /health misses nothing', missing.length === 0 ? 1 : 0),
-    latchwork_users: {
-      help: 'Accounts, disabled ones included',
-      samples: samplesOf('state', { enabled: users.users - users.disabled, disabled: users.disabled }),
-    },
-    latchwork_devices: {
-      help: 'Devices by the status that lists show',
-      samples: samplesOf('status', { inactive, online, offline, disabled }),
-    },
-    latchwork_devices_gone_offline_total: single('How often a device went offline', measured.goneOffline),
-    latchwork_relay_sockets: {
-      help: 'Open WebSockets of the relay',
-      samples: samplesOf('shard', sockets),
-    },
-    latchwork_scheduled_job_age_seconds: {
-      help: 'Seconds since each scheduled job last succeeded',
-      samples: samplesOf('name', measured.jobAgeSeconds),
-    },
+    latchwork_users: each('Accounts, disabled ones included', 'state', users),
+    latchwork_devices: each('Devices by the status that lists show', 'status', devices),
+    latchwork_devices_gone_offline_total: single('How often a device went offline', goneOffline),
+    latchwork_relay_sockets: each('Open WebSockets of the relay', 'shard', sockets),
+    latchwork_scheduled_job_age_seconds: each('Seconds since each scheduled job last succeeded', 'name', jobAgeSeconds),
     latchwork_broker_outbox: single('Credentials that wait to be pushed to the broker', outbox.waiting),
     latchwork_broker_outbox_oldest_seconds: single('For how long the oldest of them waits', outbox.oldestSeconds),
     ...(hasBroker && {
@@ -76,6 +62,6 @@ function single(help: string, value: number): Metric {
   return { help, samples: [['', value]] };
 }
 
-function samplesOf(label: string, counts: Record<string, number> | number[]): Sample[] {
-  return Object.entries(counts).map(([name, count]) => [`{${label}="${name}"}`, count]);
+function each(help: string, label: string, counts: Record<string, number> | number[]): Metric {
+  return { help, samples: Object.entries(counts).map(([name, count]) => [`{${label}="${name}"}`, count]) };
 }
