@@ -8,15 +8,11 @@ import { users } from '../schema/accounts.ts';
 import { deviceMembers, devices } from '../schema/devices.ts';
 import { productDeviceCounts, products } from '../schema/products.ts';
 import { limitOf, type UserLimits } from '../accounts/user-limits.ts';
+import type { Projection } from '../../domain/device/core/events.ts';
 import { dayMs, hourMs } from '../../domain/time.ts';
 
 export type DeviceRow = typeof devices.$inferSelect;
 export type DeviceWithProduct = NonNullable<Awaited<ReturnType<typeof findDevice>>>;
-
-type Projection = Pick<DeviceRow, 'name' | 'isDisabled' | 'lastOnlineAt' | 'connectionStatus' | 'dueAt'> & {
-  version: number;
-  owner: Pick<DeviceRow, 'ownerId' | 'claimedAt'> | null;
-};
 
 // `product` has the members of an answer, no others (contract 2.5).
 // D1's batch returns rows as objects: of two columns with the same name only the last would arrive.
