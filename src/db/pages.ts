@@ -20,12 +20,7 @@ export function countOf(db: Database, table: SQLiteTable, where: SQL | undefined
   return db.select({ total: count() }).from(table).where(where);
 }
 
-export async function readPage<Query extends SQLiteSelect>(
-  db: Database,
-  total: Total,
-  rows: Query,
-  page: PageRequest,
-): Promise<{ total: number; rows: Query['_']['result'] }> {
+export async function readPage<Query extends SQLiteSelect>(db: Database, total: Total, rows: Query, page: PageRequest) {
   return readBatch(db, total, rows.limit(page.size).offset(offsetOf(page)));
 }
 
