@@ -94,14 +94,9 @@ export function decidePresence(
   rules: PresenceRules,
   nowMs: number,
 ): PresenceOutcome {
-  const move = applyEvent(before, event, rules, nowMs);
-  const {
-    state,
-    reason,
-    detail = '',
-    atMs,
-    hasReturned = false,
-  } = move ?? { state: before, reason: 'silence', atMs: 0 };
+  const still: Move = { state: before, reason: 'silence', atMs: 0 };
+  const move = applyEvent(before, event, rules, nowMs) ?? still;
+  const { state, reason, detail = '', atMs, hasReturned = false } = move;
   const hasChanged = state.isOnline !== before.isOnline;
   const isHeldBack = hasChanged && reason === 'disconnected';
   const told = event.kind === 'announced' ? { ...state, lastAnnounced: event.status } : state;
