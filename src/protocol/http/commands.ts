@@ -20,15 +20,12 @@ export const sentParamsSchema = z
   .openapi({ description: 'What is sent to the device.', example: { action: 'toggle', position: 'up' } });
 
 /** Any JSON: `parseControl` reads it and tells the documented errors of a control body apart. */
-export const controlBodySchema = z.unknown().openapi('ControlRequest', {
-  anyOf: z.toJSONSchema(controlFormsSchema).anyOf as { type?: 'object' }[],
-  example: { action: 'toggle', position: 'up' },
-});
-
-export const controlWithLeaseSchema = z.unknown().openapi('ControlWithLeaseRequest', {
-  anyOf: z.toJSONSchema(leasedControlBodySchema).anyOf as { type?: 'object' }[],
-  example: { action: 'toggle', position: 'up' },
-});
+function controlSchema(name: string, forms: z.ZodType) {
+  const anyOf = z.toJSONSchema(forms).anyOf as { type?: 'object' }[];
+  return z.unknown().openapi(name, { anyOf, example: { action: 'toggle', position: 'up' } });
+}
+export const controlBodySchema = controlSchema('ControlRequest', controlFormsSchema);
+export const controlWithLeaseSchema = controlSchema('ControlWithLeaseRequest', leasedControlBodySchema);
 
 export const controlExamples = {
   toggle: { value: { action: 'toggle', position: 'up' } },
