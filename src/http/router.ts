@@ -8,6 +8,7 @@ import { createMiddleware } from 'hono/factory';
 import { invalidInput, RefusedError, type Limit, type Refusal } from '../domain/refusal.ts';
 import { runInBackground, type ServiceContext } from '../context.ts';
 import type { Actor } from '../domain/access.ts';
+import { startDeadline } from '../objects/calls/within.ts';
 
 /** Who asks. An API key acts for its user, except if a route wants the user in person. */
 export type UserCaller = Actor & { kind: 'user'; sessionId: string };
@@ -113,8 +114,7 @@ export async function readText(request: Request, maxBytes: number): Promise<stri
   if (declaredBytes > maxBytes) return undefined;
   if (request.body === null) return '';
   const reader = (request.body as ReadableStream<Uint8Array>).getReader();
-  const { promise: late, resolve } = Promise.withResolvers<'late'>();
-  const timer = setTimeout(() => resolve('late'), bodySeconds * 1000);
+  const deadline = startDeadline(bodySeconds * 1000);
   const decoder = new TextDecoder();
   let text = '';
   let size = 0;
@@ -123,8 +123,8 @@ export async function readText(request: Request, maxBytes: number): Promise<stri
   let cause = `not within ${bodySeconds} s`;
   try {
     for (;;) {
-      const read = await Promise.race([reader.read(), late]);
-      if (read === 'late') break;
+      const read = await Promise.race([reader.read(), deadline.passed]);
+      if (read === undefined) break;
       isLeft = !read.done;
       if (read.done) return text + decoder.decode();
       size += read.value.byteLength;
@@ -140,7 +140,7 @@ export async function readText(request: Request, maxBytes: number): Promise<stri
     isLeft = false;
     cause = String(error);
   } finally {
-    clearTimeout(timer);
+    deadline.stop();
     if (isLeft) runInBackground('leave a request body', reader.cancel());
   }
   throw new RefusedError({ kind: 'body_not_received', cause });

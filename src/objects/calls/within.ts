@@ -5,7 +5,13 @@ export const objectAnswerMs = 3_000;
 
 /** Undefined if the work takes longer. */
 export async function within<T>(ms: number, work: Promise<T>): Promise<T | undefined> {
-  const { promise: late, resolve } = Promise.withResolvers<undefined>();
+  const deadline = startDeadline(ms);
+  return Promise.race([work, deadline.passed]).finally(deadline.stop);
+}
+
+/** `passed` resolves after `ms`, unless it was stopped before. */
+export function startDeadline(ms: number): { passed: Promise<undefined>; stop: () => void } {
+  const { promise: passed, resolve } = Promise.withResolvers<undefined>();
   const timer = setTimeout(() => resolve(undefined), ms);
-  return Promise.race([work, late]).finally(() => clearTimeout(timer));
+  return { passed, stop: () => clearTimeout(timer) };
 }

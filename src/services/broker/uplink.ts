@@ -3,7 +3,7 @@
 import type { InboundMessage, RejectionReason } from '../../domain/device/messages/inbox.ts';
 import { pushToRelays, runsOf, type BridgeMessage, type RelayDelivery } from '../../objects/calls/push-to-relays.ts';
 import { callDevice, hasAnswer } from '../../objects/calls/stubs.ts';
-import { objectAnswerMs, within } from '../../objects/calls/within.ts';
+import { objectAnswerMs, startDeadline, within } from '../../objects/calls/within.ts';
 import { RefusedError, type ObjectFailure } from '../../domain/refusal.ts';
 import { messagingName, parseTopic, type DeviceIdentity } from '../../domain/topics.ts';
 import { log } from '../../log.ts';
@@ -161,13 +161,6 @@ function retryLate({ device: { deviceId }, entries }: Group): Taken {
 
 function retryAll(entries: Entry[], reason: RetryReason): Taken['results'] {
   return entries.map(({ index, message: { seq } }) => [index, { seq, result: 'retry', reason }]);
-}
-
-/** `passed` resolves after `ms`, unless it was stopped before. */
-function startDeadline(ms: number): { passed: Promise<undefined>; stop: () => void } {
-  const { promise: passed, resolve } = Promise.withResolvers<undefined>();
-  const timer = setTimeout(() => resolve(undefined), ms);
-  return { passed, stop: () => clearTimeout(timer) };
 }
 
 function seqOf(raw: unknown): number {
