@@ -12,9 +12,6 @@ const mayAnswer = inPersonFor('answerOffers');
 const answerErrors = [...signedInErrors, 'not_found'] as const;
 const invitingErrors = ['email_not_verified', 'too_many_members', 'too_many_invitations'] as const;
 
-/** NaN for what is no id: nobody has it. */
-const userIdOf = (text: string) => (/^[1-9]\d{0,14}$/.test(text) ? Number(text) : Number.NaN);
-
 export const invitationRoutes = createRouter()
   .openapi(
     route('get', '/', {
@@ -71,7 +68,7 @@ export const blockedSenderRoutes = createRouter()
       request: { params: schemas.blockedSenderParamSchema },
       responses: responsesOf(schemas.blockedSenderSchema, ...answerErrors),
     }),
-    (c) => answer(c, sharing.unblock(c.var.context, c.var.caller.userId, userIdOf(c.req.valid('param').userId))),
+    (c) => answer(c, sharing.unblock(c.var.context, c.var.caller.userId, c.req.valid('param').userId)),
   );
 
 export const deviceSharingRoutes = createRouter()
@@ -108,11 +105,7 @@ export const deviceSharingRoutes = createRouter()
       request: { params: schemas.memberParamSchema, body: jsonBody(schemas.changeMemberBodySchema) },
       responses: responsesOf(schemas.memberSchema, ...deviceErrors, 'not_found'),
     }),
-    (c) => {
-      const { deviceId, userId } = c.req.valid('param');
-      const changed = { ...c.req.valid('json'), userId: userIdOf(userId) };
-      return answer(c, sharing.changeMember(c.var.context, c.var.caller, deviceId, changed));
-    },
+    (c) => answer(c, sharing.changeMember(c.var.context, c.var.caller, c.req.valid('param'), c.req.valid('json').role)),
   )
   .openapi(
     route('delete', '/{deviceId}/members/{userId}', {
@@ -123,10 +116,7 @@ export const deviceSharingRoutes = createRouter()
       request: { params: schemas.memberParamSchema },
       responses: responsesOf(schemas.removedMemberSchema, ...deviceErrors, 'not_found'),
     }),
-    (c) => {
-      const { deviceId, userId } = c.req.valid('param');
-      return answer(c, sharing.removeMember(c.var.context, c.var.caller, deviceId, userIdOf(userId)));
-    },
+    (c) => answer(c, sharing.removeMember(c.var.context, c.var.caller, c.req.valid('param'))),
   )
   .openapi(
     route('get', '/{deviceId}/invitations', {

@@ -144,11 +144,13 @@ export async function pageMembers(context: ServiceContext, actor: Actor, deviceI
   return { list: rows.map((row) => ({ ...row, since: toIso(row.since) })), total, ...page };
 }
 
+type MemberAddress = { deviceId: string; userId: number };
+
 export async function changeMember(
   context: ServiceContext,
   actor: Actor,
-  deviceId: string,
-  { userId, role }: { userId: number; role: MemberRole },
+  { deviceId, userId }: MemberAddress,
+  role: MemberRole,
 ) {
   const party = await partyOf(context, userId);
   const member = await decide(context, deviceId, { kind: 'member_changed', actor, userId, role, ...party });
@@ -156,7 +158,7 @@ export async function changeMember(
   return { userId: member.userId, role: member.role, since: toIso(member.sinceMs) };
 }
 
-export async function removeMember(context: ServiceContext, actor: Actor, deviceId: string, userId: number) {
+export async function removeMember(context: ServiceContext, actor: Actor, { deviceId, userId }: MemberAddress) {
   const action = actor.userId === userId ? 'leave' : 'share';
   const { device } = await requireDevice(context, actor, deviceId, action);
   await decide(context, deviceId, { kind: 'member_removed', actor, userId, ...(await partyOf(context, userId)) });

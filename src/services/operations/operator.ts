@@ -103,7 +103,7 @@ export async function deleteAccount(context: ServiceContext, { name, cursor }: A
   if (cursor === 0) await revokeAccount(context, ownerId);
   const byOperator = { ...context, clientAddress: 'operator' };
   const left = await forDevices(context, 0, { memberId: ownerId }, ({ deviceId }) =>
-    removeMember(byOperator, inPerson(ownerId), deviceId, ownerId),
+    removeMember(byOperator, inPerson(ownerId), { deviceId, userId: ownerId }),
   );
   const own = await forDevices(context, cursor, { ownerId }, ({ deviceId }) =>
     deleteDevice(context, inPerson(ownerId), deviceId),
