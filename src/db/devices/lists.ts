@@ -49,9 +49,9 @@ const rolesOf = ({ role }: DeviceFilter) => (role === undefined ? listRoles : [r
 export type ProductDevicesFilter = {
   productId: number;
   ownerId: number;
-  statusCode: DeviceStatusCode | undefined;
-  createdAfter: number | undefined;
-  createdBefore: number | undefined;
+  status?: DeviceStatusCode | undefined;
+  createdAfter?: number | undefined;
+  createdBefore?: number | undefined;
 };
 
 export async function listDeviceIdsOf(db: Database, filter: ProductDevicesFilter, limit: number): Promise<string[]> {
@@ -152,11 +152,11 @@ function productIdOf(db: Database, productKey: string) {
   return db.select({ id: products.id }).from(products).where(eq(products.productKey, productKey));
 }
 
-function matching({ productId, ownerId, statusCode, createdAfter, createdBefore }: ProductDevicesFilter) {
+function matching({ productId, ownerId, status, createdAfter, createdBefore }: ProductDevicesFilter) {
   return and(
     eq(devices.ownerId, ownerId),
     eq(devices.productId, productId),
-    statusCode === undefined ? undefined : eq(devices.status, statusCode),
+    status === undefined ? undefined : eq(devices.status, status),
     createdAfter === undefined ? undefined : gte(devices.createdAt, createdAfter),
     createdBefore === undefined ? undefined : lt(devices.createdAt, createdBefore),
   );

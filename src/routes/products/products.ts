@@ -87,10 +87,6 @@ export const productRoutes = createRouter()
       request: { params: schemas.productKeyParamSchema, query: deleteDevicesQuerySchema },
       responses: responsesOf(deletedDevicesSchema, ...callerErrors, 'not_found'),
     }),
-    (c) => {
-      const { status: statusCode, createdAfter, createdBefore } = c.req.valid('query');
-      const filter = { statusCode, createdAfter, createdBefore };
-      const { productKey } = c.req.valid('param');
-      return answer(c, deleteDevicesOf(c.var.context, c.var.caller, productKey, filter));
-    },
+    (c) =>
+      answer(c, deleteDevicesOf(c.var.context, c.var.caller, c.req.valid('param').productKey, c.req.valid('query'))),
   );
