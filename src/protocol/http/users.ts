@@ -63,6 +63,7 @@ export const loginBodySchema = z
     message: 'a username or an email is needed',
   })
   .openapi('LoginRequest', { description: 'A username or an email is needed.' });
+export type LoginBody = z.infer<typeof loginBodySchema>;
 
 export const refreshBodySchema = objectSchema('RefreshRequest', { refreshToken: refreshTokenSchema });
 

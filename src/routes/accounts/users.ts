@@ -45,11 +45,7 @@ export const userRoutes = createRouter()
       request: { body: jsonBody(schemas.loginBodySchema) },
       responses: responsesOf(schemas.sessionSchema, ...strangerErrors, 'invalid_password'),
     }),
-    (c) => {
-      const { username, email, password, deviceToken } = c.req.valid('json');
-      const login = { name: username ?? email ?? '', password, deviceToken, userAgent: readUserAgent(c) };
-      return answer(c, logIn(c.var.context, login));
-    },
+    (c) => answer(c, logIn(c.var.context, c.req.valid('json'), readUserAgent(c))),
   )
   .openapi(
     signingIn('post', '/refresh-token', {

@@ -15,6 +15,7 @@ import { recordSecurityEvent } from './security-events.ts';
 import { isFamiliarClient, passwordQueueOf, rememberClient } from '../../pacing/password-queue.ts';
 import { dayMs, minuteMs, toIso } from '../../domain/time.ts';
 import type { PageRequest } from '../../domain/pagination.ts';
+import type { LoginBody } from '../../protocol/http/users.ts';
 
 const refreshTokenMs = 30 * dayMs;
 /** A stolen access token must not become permanent access: what would do that needs the user himself, this lately. */
@@ -23,14 +24,14 @@ const confirmationMs = 5 * minuteMs;
 const refreshTokenPattern = /^rt_([A-Za-z0-9]{22})[A-Za-z0-9]{69}$/;
 const refreshTokenUse = ['latchwork refresh token'];
 
-/** `deviceToken`: of an earlier login of this client; null asks for one. A client that omits it gets none. */
-type Login = { name: string; password: string; deviceToken?: string | null | undefined; userAgent: string };
-
-/** `name` is a username or an email. An unknown name takes the same steps and time as a wrong password. */
-export async function logIn(context: ServiceContext, login: Login) {
-  const { name, password, deviceToken, userAgent } = login;
+/**
+ * An unknown name takes the same steps and time as a wrong password. `deviceToken`: of an earlier login of this client; null asks
+ * for one. A client that omits it gets none.
+ */
+export async function logIn(context: ServiceContext, login: LoginBody, userAgent: string) {
+  const { username, email, password, deviceToken } = login;
   const { clientAddress } = context;
-  const foldedName = foldName(name);
+  const foldedName = foldName(username ?? email ?? '');
   const shownToken = deviceToken ?? undefined;
   const clientDigest = await secrets.digestOf(`login client ${foldedName} ${clientAddress}`);
   const isFamiliar = isFamiliarClient(clientDigest);
