@@ -77,10 +77,7 @@ export const deviceRoutes = createRouter()
       request: { params: schemas.deviceIdParamSchema, body: jsonBody(schemas.changeDeviceBodySchema) },
       responses: responsesOf(schemas.deviceSchema, ...sessionErrors),
     }),
-    (c) => {
-      const { deviceId } = c.req.valid('param');
-      return answer(c, changeDevice(c.var.context, c.var.caller, deviceId, c.req.valid('json')));
-    },
+    (c) => answer(c, changeDevice(c.var.context, c.var.caller, c.req.valid('param').deviceId, c.req.valid('json'))),
   )
   .openapi(
     route('post', '/{deviceId}/credentials', {

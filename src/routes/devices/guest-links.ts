@@ -23,10 +23,7 @@ export const deviceGuestLinkRoutes = createRouter()
       request: { params: deviceIdParamSchema, body: jsonBody(schemas.guestLinkBodySchema) },
       responses: responsesOf(schemas.newGuestLinkSchema, ...commandErrors, 'too_many_guest_links'),
     }),
-    (c) => {
-      const { deviceId } = c.req.valid('param');
-      return answer(c, makeGuestLink(c.var.context, c.var.caller, deviceId, c.req.valid('json')));
-    },
+    (c) => answer(c, makeGuestLink(c.var.context, c.var.caller, c.req.valid('param').deviceId, c.req.valid('json'))),
   )
   .openapi(
     route('get', '/{deviceId}/guest-links', {

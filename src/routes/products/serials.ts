@@ -77,8 +77,5 @@ export const productSerialRoutes = createRouter()
       request: { params: schemas.serialParamSchema },
       responses: responsesOf(schemas.removedSerialSchema, ...refusals),
     }),
-    (c) => {
-      const { productKey, deviceSN } = c.req.valid('param');
-      return answer(c, removeSerial(c.var.context, c.var.caller, productKey, deviceSN));
-    },
+    (c) => answer(c, removeSerial(c.var.context, c.var.caller, c.req.valid('param'))),
   );

@@ -83,7 +83,9 @@ export async function pageSerials(context: ServiceContext, actor: Actor, product
   return { list, total, ...page };
 }
 
-export async function removeSerial(context: ServiceContext, actor: Actor, productKey: string, deviceSN: string) {
+type SerialAddress = { productKey: string; deviceSN: string };
+
+export async function removeSerial(context: ServiceContext, actor: Actor, { productKey, deviceSN }: SerialAddress) {
   const db = context.primary();
   const product = await findOwnProduct(db, actor, productKey, 'manageProducts');
   if (await deleteSerial(db, product.id, deviceSN)) return { deviceSN };
