@@ -62,12 +62,11 @@ export class Bridge {
     this.#spool = spool;
     this.#sessionDigest = config.sessionDigest;
     const metrics = this.#metrics;
-    const { workerUrl, bridgeSecret: secret, bridgeId } = config;
     const floodGate = new FloodGate(config.rates, metrics);
     this.#intake = new Intake({ spool, deliveries, metrics, floodGate });
     this.#uplink = new Uplink({
       spool,
-      client: new UplinkClient(workerUrl, secret),
+      client: new UplinkClient(config.workerUrl, config.bridgeSecret),
       deadLetters: new DeadLetters(config.deadLetters),
       log,
       metrics,
@@ -88,9 +87,8 @@ export class Bridge {
     });
     this.#loginCheck = new LoginCheck(config.mqtt, config.loginCheck, log);
     this.#link = new WorkerLink({
-      workerUrl,
-      secret,
-      identity: { bridgeId, instanceId: randomUUID(), spoolId: spool.spoolId, sessionDigest: this.#sessionDigest },
+      config,
+      spoolId: spool.spoolId,
       log,
       readBroker: () => this.#readBroker(),
       onRole: (role, resumes) => this.#setRole(role, resumes),

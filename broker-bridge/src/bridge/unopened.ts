@@ -1,6 +1,5 @@
 // A bridge whose disk refuses to open the spool: says so to orchestrators, Prometheus and the Worker, and tries again. It takes no
 // message and publishes no command.
-import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import { serveHealth } from '../../../node-service/health.ts';
 import type { Log } from '../../../node-service/log.ts';
@@ -20,11 +19,8 @@ export async function untilOpened<T>(config: BridgeConfig, log: Log, error: unkn
   observe('spool_full', '1 while the spool takes no messages', () => true);
   const details = { uplink: 'stalled', uplinkReason: stall.reason };
   const endHealth = await serveHealth(config.health, registry, log, () => ({ isReady: false, details }));
-  const { workerUrl, bridgeSecret: secret, bridgeId, sessionDigest } = config;
   const link: WorkerLink = new WorkerLink({
-    workerUrl,
-    secret,
-    identity: { bridgeId, instanceId: randomUUID(), sessionDigest },
+    config,
     log,
     readBroker: () => ({ connected: false }),
     onRole: () => undefined,

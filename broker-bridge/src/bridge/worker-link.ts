@@ -1,8 +1,10 @@
 // The bridge's WebSocket to the Worker: keeps it open, identifies this bridge, passes on what arrives.
 // It must not decide what a role or a command means.
+import { randomUUID } from 'node:crypto';
 import { WebSocket, type RawData } from 'ws';
 import * as protocol from '../../../src/protocol/bridge.ts';
 import { BackOff } from '../../../node-service/back-off.ts';
+import type { BridgeConfig } from '../config.ts';
 import { readJson } from '../intake/json.ts';
 import { describeError, type Log } from '../../../node-service/log.ts';
 
@@ -12,9 +14,9 @@ export type BrokerState = { connected: boolean; session?: protocol.BrokerSession
 type HelloFrame = Extract<protocol.BridgeFrame, { type: 'hello' }>;
 
 type LinkOptions = {
-  workerUrl: string;
-  secret: string;
-  identity: Pick<HelloFrame, 'bridgeId' | 'instanceId' | 'spoolId' | 'sessionDigest'>;
+  config: BridgeConfig;
+  /** Undefined while the spool cannot be opened. */
+  spoolId?: string;
   log: Log;
   readBroker: () => BrokerState;
   /** `resumes`: no other bridge was active since this process was. */
@@ -69,6 +71,7 @@ export class WorkerClock {
 export class WorkerLink {
   isConnected = false;
   readonly #options: LinkOptions;
+  readonly #instanceId = randomUUID();
   #clock = new WorkerClock();
   readonly #backOff = new BackOff({ baseMs: 100, capMs: 5000 });
   #socket: WebSocket | null = null;
@@ -124,9 +127,9 @@ export class WorkerLink {
   }
 
   #connect(): void {
-    const { workerUrl, secret } = this.#options;
+    const { workerUrl, bridgeSecret } = this.#options.config;
     const socket = new WebSocket(`${workerUrl.replace(/^http/, 'ws')}${protocol.linkPath}`, {
-      headers: { authorization: `Bearer ${secret}` },
+      headers: { authorization: `Bearer ${bridgeSecret}` },
       perMessageDeflate: false,
       handshakeTimeout: handshakeTimeoutMs,
       maxPayload: 1024 * 1024,
@@ -158,7 +161,9 @@ export class WorkerLink {
     this.#lastFrameAtMs = Date.now();
     this.#pingsUnderWay = [];
     this.#answeredPingAtMs = -Infinity;
-    const { identity, readBroker } = this.#options;
+    const { config, spoolId, readBroker } = this.#options;
+    const { bridgeId, sessionDigest } = config;
+    const identity = { bridgeId, instanceId: this.#instanceId, spoolId, sessionDigest };
     const { connected: brokerConnected, session } = readBroker();
     socket.send(JSON.stringify({ type: 'hello', ...identity, brokerConnected, session } satisfies HelloFrame));
     this.#ping(socket);
