@@ -4,7 +4,7 @@ import { FloodGate } from '../../broker-bridge/src/intake/flood-gate.ts';
 import type { Log } from '../../node-service/log.ts';
 import { createMetrics } from '../../broker-bridge/src/metrics.ts';
 import { Spool } from '../../broker-bridge/src/spool/spool.ts';
-import { UplinkClient } from '../../broker-bridge/src/uplink/client.ts';
+import { createUplinkClient } from '../../broker-bridge/src/uplink/client.ts';
 import { Uplink } from '../../broker-bridge/src/uplink/uplink.ts';
 import { messageOf } from './open-spool.ts';
 import { bridgeSecret, makeSpoolDir } from './processes.ts';
@@ -49,7 +49,7 @@ export class UplinkRig {
     const metrics = createMetrics();
     this.uplink = new Uplink({
       spool: this.spool,
-      client: new UplinkClient(this.worker.url, secret, answerTimeoutMs),
+      client: createUplinkClient(this.worker.url, secret, answerTimeoutMs),
       deadLetters: new DeadLetters({ dir, maxBytes: deadLettersMaxBytes }),
       log,
       metrics,

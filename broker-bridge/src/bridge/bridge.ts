@@ -14,7 +14,7 @@ import { FloodGate } from '../intake/flood-gate.ts';
 import { Intake } from '../intake/intake.ts';
 import { createMetrics, type Metrics } from '../metrics.ts';
 import { Spool } from '../spool/spool.ts';
-import { UplinkClient } from '../uplink/client.ts';
+import { createUplinkClient } from '../uplink/client.ts';
 import { DeadLetters } from '../uplink/dead-letters.ts';
 import { Uplink } from '../uplink/uplink.ts';
 import { untilOpened } from './unopened.ts';
@@ -66,7 +66,7 @@ export class Bridge {
     this.#intake = new Intake({ spool, deliveries, metrics, floodGate });
     this.#uplink = new Uplink({
       spool,
-      client: new UplinkClient(config.workerUrl, config.bridgeSecret),
+      client: createUplinkClient(config.workerUrl, config.bridgeSecret),
       deadLetters: new DeadLetters(config.deadLetters),
       log,
       metrics,

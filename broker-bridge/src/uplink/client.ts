@@ -21,27 +21,19 @@ const maxRetryAfterMs = 600_000;
 const refusalSchema = z.object({ code: z.literal(400), message: z.string() });
 const failureSchema = z.object({ code: z.literal(500), message: z.string() });
 
-export class UplinkClient {
-  readonly #url: string;
-  readonly #secret: string;
-  readonly #answerTimeoutMs: number;
-  readonly #abort = new AbortController();
+export type UplinkClient = ReturnType<typeof createUplinkClient>;
 
-  constructor(workerUrl: string, secret: string, answerTimeoutMs = 15_000) {
-    this.#answerTimeoutMs = answerTimeoutMs;
-    this.#url = `${workerUrl}${uplinkPath}`;
-    this.#secret = secret;
-  }
-
-  async post(body: string): Promise<UplinkOutcome> {
+export function createUplinkClient(workerUrl: string, secret: string, answerTimeoutMs = 15_000) {
+  const abort = new AbortController();
+  const post = async (body: string): Promise<UplinkOutcome> => {
     try {
-      const response = await fetch(this.#url, {
+      const response = await fetch(`${workerUrl}${uplinkPath}`, {
         method: 'POST',
-        headers: { authorization: `Bearer ${this.#secret}`, 'content-type': 'application/json' },
+        headers: { authorization: `Bearer ${secret}`, 'content-type': 'application/json' },
         body,
         redirect: 'manual',
         // For the whole exchange, however slowly the bytes of the answer come.
-        signal: AbortSignal.any([this.#abort.signal, AbortSignal.timeout(this.#answerTimeoutMs)]),
+        signal: AbortSignal.any([abort.signal, AbortSignal.timeout(answerTimeoutMs)]),
       });
       return readAnswer(response, await readText(response));
     } catch (error) {
@@ -49,11 +41,8 @@ export class UplinkClient {
       const cause = describeError(error instanceof TypeError ? (error.cause ?? error) : error);
       return { kind: 'unavailable', status: 0, requestId: undefined, cause, retryAfterMs: 0 };
     }
-  }
-
-  close(): void {
-    this.#abort.abort();
-  }
+  };
+  return { post, close: () => abort.abort() };
 }
 
 async function readText({ body }: Response): Promise<string> {
