@@ -107,6 +107,7 @@ function toConfig(env: z.infer<typeof environmentSchema>, clientId: string, tls:
     rates: { messagesPerSecond: env.DEVICE_MESSAGES_PER_SECOND, burst: env.DEVICE_MESSAGES_PER_SECOND * burstSeconds },
     deadLetters: { dir: env.SPOOL_DIR, maxBytes: deadLettersMaxBytes },
     uplink: { maxTries, stalledAfterMs: env.UPLINK_STALLED_AFTER_SECONDS * 1000 },
+    /** 0: never. `username`: in place of the bridge's, which may be bound to one client id. It is the client id, too. */
     loginCheck: { everyMs: env.STANDBY_LOGIN_CHECK_SECONDS * 1000, username: env.MQTT_CHECK_USERNAME },
     ...settings.toCommonConfig(env),
   };

@@ -2,7 +2,7 @@
 // under a client id of its own, without a session, and leaves at once: it must not touch the session that the active bridge has.
 import { randomBytes } from 'node:crypto';
 import mqtt, { type IClientOptions } from 'mqtt';
-import type { MqttConfig } from '../config.ts';
+import type { BridgeConfig, MqttConfig } from '../config.ts';
 import { runDetached } from '../../../node-service/detached.ts';
 import { describeError, type Log } from '../../../node-service/log.ts';
 import { connectOptions, unacceptableVersionCodes, type MqttVersion } from './mqtt-connection.ts';
@@ -10,25 +10,18 @@ import { connectOptions, unacceptableVersionCodes, type MqttVersion } from './mq
 export type LoginState = 'unknown' | 'accepted' | 'refused' | 'unreachable';
 type Attempt = { state: LoginState; cause: string; refusedCode: number | null };
 
-type Options = {
-  /** 0: never. */
-  everyMs: number;
-  /** An account for the check, in place of the bridge's, which may be bound to one client id. Its name is its client id. */
-  username: string | undefined;
-};
-
 const firstAfterMs = 1_000;
 
 export class LoginCheck {
   readonly #config: MqttConfig;
-  readonly #options: Options;
+  readonly #options: BridgeConfig['loginCheck'];
   readonly #log: Log;
   state: LoginState = 'unknown';
   #timer: NodeJS.Timeout | undefined;
   /** Differs after each `stop`, so that the result of an attempt from before is ignored. */
   #run: symbol | undefined;
 
-  constructor(config: MqttConfig, options: Options, log: Log) {
+  constructor(config: MqttConfig, options: BridgeConfig['loginCheck'], log: Log) {
     this.#config = config;
     this.#options = options;
     this.#log = log;
