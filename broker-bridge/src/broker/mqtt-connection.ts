@@ -9,6 +9,7 @@ import { maxPayloadBytes, uplinkFilters, type NotPublishedReason } from '../../.
 import type { MqttConfig } from '../config.ts';
 import { describeError } from '../../../node-service/log.ts';
 import { Replies } from '../downlink/replies.ts';
+import type { SpoolItem } from '../spool/database.ts';
 import { openStream } from './open-stream.ts';
 import { PacketLimit, readCutPayload } from './packet-limit.ts';
 
@@ -23,13 +24,8 @@ export type PublishOutcome =
 
 export type WantedReply = { topic: string; containing: string; withinMs: number };
 
-/**
- * `packetId` is 0 for QoS 0, which is not acknowledged. `trueBytes` is how long the payload was if only its head is
- * left, else null.
- */
-export type IncomingMessage = Pick<IPublishPacket, 'topic' | 'dup' | 'retain'> & {
-  payload: Buffer;
-  trueBytes: number | null;
+/** `packetId` is 0 for QoS 0, which is not acknowledged. */
+export type IncomingMessage = Pick<SpoolItem, 'topic' | 'payload' | 'trueBytes' | 'dup' | 'retain'> & {
   packetId: number;
 };
 
