@@ -1,12 +1,11 @@
 // `npm run deploy:dry`: refuses what would not run, and builds the Worker as `wrangler deploy` would. Deploys nothing.
-import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { readCommandLine } from '../rig/command-line.ts';
 import { findDeploymentFaults } from './deployment-check.ts';
 import { secretsFileOf } from './local/secrets.ts';
 import { fail, print } from './terminal.ts';
+import { root, runWrangler } from './wrangler.ts';
 
 const usage = `Usage: npm run deploy:dry -- [--env NAME] [--secrets-file FILE] [--config FILE]
 
@@ -14,8 +13,6 @@ const usage = `Usage: npm run deploy:dry -- [--env NAME] [--secrets-file FILE] [
   --secrets-file  the secrets as wrangler deploy takes them (NAME=value lines or JSON): checked, not sent;
                   otherwise secrets.env, or secrets.NAME.env, if npm run secrets made it
   --config        another file in place of wrangler.toml`;
-
-const root = fileURLToPath(new URL('..', import.meta.url));
 
 const options = {
   env: { type: 'string' },
@@ -29,13 +26,8 @@ const secretsFile = values['secrets-file'] ?? (existsSync(usualFile) ? usualFile
 process.on('uncaughtException', fail);
 const faults = findDeploymentFaults({ configPath, environment, secretsFile });
 if (faults.length > 0) fail(`This is not ready:\n${faults.map((fault) => `  ${fault}`).join('\n')}`);
-const wrangler = join(root, 'node_modules/wrangler/bin/wrangler.js');
 const place = ['--config', configPath, ...(environment === undefined ? [] : ['--env', environment])];
-const { status } = spawnSync(process.execPath, [wrangler, 'deploy', '--dry-run', '--outdir', 'dist', ...place], {
-  cwd: root,
-  stdio: 'inherit',
-  env: { ...process.env, WRANGLER_SEND_METRICS: 'false' },
-});
+const status = await runWrangler(['deploy', '--dry-run', '--outdir', 'dist', ...place]);
 if (status !== 0) process.exit(status ?? 1);
 const secrets =
   secretsFile === undefined ? `secrets were not looked at (there is no ${usualFile})` : `so is ${secretsFile}`;

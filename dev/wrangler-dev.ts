@@ -1,41 +1,20 @@
 // `npm run dev`: plain `wrangler dev` with migrations applied and settings in .dev.vars, for work on the API alone. Without
 // a broker: devices connect to the Worker itself. Its data lies in .wrangler, apart from that of `npm start`.
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { parseEnv } from 'node:util';
 import { readCommandLine } from '../rig/command-line.ts';
-import { whenNpmIsGone } from './stopping.ts';
 import { choosePorts } from './local/ports.ts';
 import { writeDevConfig, writeDevVars } from './local/secrets.ts';
 import { checkVars, readSettings, readVars } from './local/settings.ts';
 import { fail, print } from './terminal.ts';
+import { root, runWrangler } from './wrangler.ts';
 
 const usage = `Usage: npm run dev
 
   Plain wrangler dev with a local database: the API alone, built again when a file changes, without broker and bridge.
   Settings come from .dev.vars, which the first run writes, and from the environment: API_PORT (8787), PUBLIC_HOST and every var
   of wrangler.toml.`;
-
-const root = fileURLToPath(new URL('..', import.meta.url));
-
-/** The exit code of `wrangler <args>`; it has the terminal to itself, Ctrl-C included. */
-async function runWrangler(args: string[], env: Record<string, string> = {}): Promise<number> {
-  const wrangler = join(root, 'node_modules/wrangler/bin/wrangler.js');
-  const child = spawn(process.execPath, [wrangler, ...args], {
-    cwd: root,
-    stdio: 'inherit',
-    env: { ...process.env, WRANGLER_SEND_METRICS: 'false', ...env },
-  });
-  process.once('SIGTERM', () => child.kill('SIGTERM'));
-  whenNpmIsGone(() => child.kill('SIGTERM'));
-  // The terminal sends Ctrl-C to wrangler too; this process ends after it.
-  process.once('SIGINT', () => undefined);
-  const [exitCode] = (await once(child, 'exit')) as [number | null];
-  return exitCode ?? 0;
-}
 
 /** Vars of wrangler.toml that the environment sets. */
 function settingsOf(env: NodeJS.ProcessEnv): Record<string, string> {
@@ -54,7 +33,8 @@ const vars = { ...settingsOf(process.env), ...(publicHost !== undefined && { MQT
 checkVars({ ...parseEnv(readFileSync(join(root, '.dev.vars'), 'utf8')), ...vars });
 // With CI set it does not ask before it applies the migrations.
 const migrated = await runWrangler(['d1', 'migrations', 'apply', 'latchwork', '--local'], { CI: 'true' });
-if (migrated !== 0) process.exit(migrated);
+if (migrated !== 0) process.exit(migrated ?? 0);
 const place = ['--port', String(api), '--ip', host];
 const overrides = Object.entries(vars).flatMap(([name, value]) => ['--var', `${name}:${value}`]);
-process.exit(await runWrangler(['dev', '--config', writeDevConfig(root), ...place, ...overrides]));
+const ended = await runWrangler(['dev', '--config', writeDevConfig(root), ...place, ...overrides]);
+process.exit(ended ?? 0);
