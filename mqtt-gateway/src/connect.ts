@@ -3,7 +3,7 @@
 import type { ConnectRefusal } from '../../src/domain/direct/answer-codes.ts';
 import { parseMessagingName } from '../../src/domain/topics.ts';
 import { maxConnectBytes, readPacket, type ProtocolLevel } from '../../src/protocol/mqtt-codec/client-packets.ts';
-import { PacketReader } from '../../src/protocol/mqtt-codec/packet-reader.ts';
+import type { PacketReader } from '../../src/protocol/mqtt-codec/packet-reader.ts';
 
 /** `level` is the version of MQTT in which the device is answered. */
 export type Opening =
@@ -12,25 +12,19 @@ export type Opening =
   /** No CONNECT: the standard allows no answer (MQTT-3.1.0-1). */
   | { kind: 'malformed' };
 
-/** Gathers the first bytes of a connection until CONNECT is whole: 1 KiB at most, and what came with its end. */
-export class OpeningReader {
-  readonly #reader = new PacketReader();
-
-  /** Undefined while more bytes are needed. */
-  push(chunk: Uint8Array): Opening | undefined {
-    this.#reader.push(chunk);
-    const raw = this.#reader.next(maxConnectBytes);
-    if (raw === undefined) return undefined;
-    const packet = 'malformed' in raw ? raw : readPacket(raw, 4);
-    if ('malformed' in packet) return { kind: 'malformed' };
-    if (packet.type === 'connect_other_version') {
-      // MQTT-3.1.2-2. A client of a later version than 5 reads an answer of version 5.
-      return { kind: 'refused', level: packet.level > 5 ? 5 : 4, refusal: 'version' };
-    }
-    if (packet.type !== 'connect') return { kind: 'malformed' };
-    const { level, username } = packet;
-    const device = parseMessagingName(username ?? '');
-    if (device === undefined) return { kind: 'refused', level, refusal: 'bad_credentials' };
-    return { kind: 'connect', level, deviceId: device.deviceId };
+/** Undefined until `reader` has a whole CONNECT: 1 KiB at most, and what came with its end. */
+export function readOpening(reader: PacketReader): Opening | undefined {
+  const raw = reader.next(maxConnectBytes);
+  if (raw === undefined) return undefined;
+  const packet = 'malformed' in raw ? raw : readPacket(raw, 4);
+  if ('malformed' in packet) return { kind: 'malformed' };
+  if (packet.type === 'connect_other_version') {
+    // MQTT-3.1.2-2. A client of a later version than 5 reads an answer of version 5.
+    return { kind: 'refused', level: packet.level > 5 ? 5 : 4, refusal: 'version' };
   }
+  if (packet.type !== 'connect') return { kind: 'malformed' };
+  const { level, username } = packet;
+  const device = parseMessagingName(username ?? '');
+  if (device === undefined) return { kind: 'refused', level, refusal: 'bad_credentials' };
+  return { kind: 'connect', level, deviceId: device.deviceId };
 }

@@ -5,9 +5,10 @@ import type { Socket } from 'node:net';
 import { WebSocket } from 'ws';
 import { connackCodeOf, type ConnectRefusal } from '../../src/domain/direct/answer-codes.ts';
 import type { ProtocolLevel } from '../../src/protocol/mqtt-codec/client-packets.ts';
+import { PacketReader } from '../../src/protocol/mqtt-codec/packet-reader.ts';
 import { encodeConnack } from '../../src/protocol/mqtt-codec/server-packets.ts';
 import type { Place } from './admission.ts';
-import { OpeningReader } from './connect.ts';
+import { readOpening } from './connect.ts';
 
 export type EndedBy =
   | 'device'
@@ -48,7 +49,7 @@ export class Connection {
   readonly #device: Socket;
   readonly #options: ConnectionOptions;
   readonly #handshakeTimer: NodeJS.Timeout;
-  readonly #opening = new OpeningReader();
+  readonly #opening = new PacketReader();
   /** Read before the WebSocket was open: up to the read that ends CONNECT, since the device is paused after it. */
   readonly #early: Buffer[] = [];
   /** The device is answered in this version of MQTT. */
@@ -119,7 +120,8 @@ export class Connection {
 
   #readOpening(chunk: Buffer): void {
     this.#early.push(chunk);
-    const opening = this.#opening.push(chunk);
+    this.#opening.push(chunk);
+    const opening = readOpening(this.#opening);
     if (opening === undefined) return;
     if (opening.kind === 'malformed') {
       this.#turnAway('malformed');
