@@ -10,8 +10,8 @@ type PacketLimits = {
 /** Bytes that follow each other in a packet, and whether the parser gets them. */
 type Stretch = { bytes: number; passes: boolean };
 
-/** `bytes` were read of the packet; the parser gets them as they are, or the replacement. */
-type PacketStart = { bytes: number; replacement: Buffer | null; stretches: Stretch[] };
+/** All stretches of the packet, and what the parser gets before them. */
+type PacketStart = { replacement: Buffer | null; stretches: Stretch[] };
 
 const publishType = 3;
 /** Of a variable byte integer (MQTT-1.5.5). */
@@ -63,9 +63,8 @@ export class PacketLimit extends Transform {
         if (start.replacement !== null) {
           pass();
           this.push(start.replacement);
-          passFrom = at + start.bytes;
+          passFrom = at;
         }
-        at += start.bytes;
         this.#stretches = start.stretches;
         continue;
       }
@@ -99,7 +98,7 @@ function readPacketStart(packet: Buffer, { isMqtt5, maxPayloadBytes }: PacketLim
   const isPublish = flags >> 4 === publishType;
   if (!isPublish && remainingBytes > maxOtherBytes) throw new Error(`a packet of ${remainingBytes} bytes`);
   if (!isPublish || remainingBytes <= maxPayloadBytes) {
-    return { bytes: bodyAt, replacement: null, stretches: [{ bytes: remainingBytes, passes: true }] };
+    return { replacement: null, stretches: [{ bytes: bodyAt + remainingBytes, passes: true }] };
   }
   if (packet.length < bodyAt + 2) return null;
   const hasPacketId = (flags & 0b0110) !== 0;
@@ -114,10 +113,9 @@ function readPacketStart(packet: Buffer, { isMqtt5, maxPayloadBytes }: PacketLim
   const keptBytes = size.length > 0 ? maxPayloadBytes + 1 - sizeBytes : payloadBytes;
   const prefix = Buffer.concat([packet.subarray(bodyAt, topicEnd), Buffer.alloc(isMqtt5 ? 1 : 0), size]);
   return {
-    bytes: properties.end,
     replacement: Buffer.concat([Buffer.of(flags), encodeLength(prefix.length + keptBytes), prefix]),
     stretches: [
-      { bytes: properties.value, passes: false },
+      { bytes: properties.end + properties.value, passes: false },
       { bytes: keptBytes, passes: true },
       { bytes: payloadBytes - keptBytes, passes: false },
     ],
