@@ -25,20 +25,16 @@ async function openDatabase(): Promise<SpoolDatabase> {
   }
 }
 
-function answer(act: () => unknown): void {
-  try {
-    port.postMessage({ value: act() } satisfies SpoolAnswer);
-  } catch (error) {
-    port.postMessage({ failure: describeError(error) } satisfies SpoolAnswer);
-  }
-}
-
 try {
   const database = await openDatabase();
   const methods: { [M in SpoolMethod]: (...args: SpoolArguments[M]) => unknown } = database;
   const state = database.readState(bridgeId);
   port.on('message', <M extends SpoolMethod>({ method, args }: SpoolRequest<M>) => {
-    answer(() => methods[method](...args));
+    try {
+      port.postMessage({ value: methods[method](...args) } satisfies SpoolAnswer);
+    } catch (error) {
+      port.postMessage({ failure: describeError(error) } satisfies SpoolAnswer);
+    }
     if (method === 'close') port.close();
   });
   port.postMessage({ value: state } satisfies SpoolAnswer);
