@@ -63,14 +63,6 @@ function showProgress(): void {
   process.stdout.write(process.stdout.isTTY ? `\r\x1b[K${line}` : `${line}\n`);
 }
 
-async function startAll(): Promise<void> {
-  const waiting = devices.values();
-  const startSome = async () => {
-    for (const device of waiting) await device.start();
-  };
-  await Promise.all(Array.from({ length: maxParallelStarts }, startSome));
-}
-
 const timer = setInterval(showProgress, progressEveryMs);
 let isStopping = false;
 
@@ -85,6 +77,10 @@ function stop(): void {
 }
 
 whenToldToStop(stop);
-startAll().catch((error: unknown) => {
+const waiting = devices.values();
+const startSome = async () => {
+  for (const device of waiting) await device.start();
+};
+Promise.all(Array.from({ length: maxParallelStarts }, startSome)).catch((error: unknown) => {
   if (!isStopping) fail(error);
 });
