@@ -5,14 +5,14 @@ import { isJsonObject, parseJson } from '../src/domain/json.ts';
 import { refusedDirectLoginEvent, rejectedMessageEvent } from '../src/protocol/log-events.ts';
 
 const clock = { hour: '2-digit', minute: '2-digit', second: '2-digit', fractionalSecondDigits: 3 } as const;
-const colours = {
+const colours: Partial<Record<string, 'cyan' | 'green' | 'magenta' | 'yellow' | 'blue'>> = {
   api: 'cyan',
   device: 'green',
   relay: 'magenta',
   broker: 'yellow',
   worker: 'cyan',
   bridge: 'blue',
-} as const;
+};
 
 export function print(text = ''): void {
   process.stdout.write(`${text}\n`);
@@ -20,9 +20,8 @@ export function print(text = ''): void {
 
 /** `13:44:05.123  device   replied` */
 export function say(who: string, text: string): void {
-  const style = who in colours ? colours[who as keyof typeof colours] : 'bold';
   const time = new Date().toLocaleTimeString('en-GB', clock);
-  print(`${styleText('dim', time)}  ${styleText(style, who.padEnd(7))}  ${text}`);
+  print(`${styleText('dim', time)}  ${styleText(colours[who] ?? 'bold', who.padEnd(7))}  ${text}`);
 }
 
 export function warn(who: string, text: string): void {
