@@ -1,4 +1,4 @@
-// The documents of the reference, for build-reference.js.
+// The documents of the reference, for reference.js.
 import { version } from '../../package.json';
 import { createApp } from '../../src/app.ts';
 import { describeMessaging } from '../reference/asyncapi.ts';
