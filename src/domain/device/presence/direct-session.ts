@@ -66,29 +66,6 @@ const rejectionByEnd: Partial<Record<DirectEndReason, MessageRejectionReason>> =
   packet_too_large: 'too_large',
 };
 
-/** After an accepted login. @param takenOver the session that it ends, if that session's socket is still there */
-function beginDirectSession(
-  state: DeviceState,
-  takenOver: { will: string | null } | null,
-  decision: Decision,
-): { state: DeviceState; startedAtMs: number } {
-  const { nowMs } = decision;
-  const { connection } = state.presence;
-  const earlier = [connection.sessionStartedAtMs, connection.endedSessionStartedAtMs, connection.unnamedEndAtMs];
-  const startedAtMs = Math.max(nowMs, ...earlier.map((atMs) => (atMs ?? 0) + 1));
-  const wasOnline = connection.isOnline;
-  const replaced = state.direct.session === null ? '' : takenOver === null ? 'deployed' : 'taken_over';
-  let next = publishWill(state, takenOver?.will ?? null, decision);
-  const checkAtMs = nowMs + presenceTimes.directCheckMs(state.settings.limits, 0);
-  next = { ...next, direct: { session: { startedAtMs, lostAtMs: null }, isLast: true, checkAtMs } };
-  next = applyPresence(next, { kind: 'connected', sessionStartedAtMs: startedAtMs }, decision).state;
-  if (wasOnline && replaced !== '') {
-    const entry = { status: 'online', reason: 'connected', detail: replaced, time: nowMs } as const;
-    next = recordTransition(next, entry, nowMs);
-  }
-  return { state: planRecordCheck(next, nowMs), startedAtMs };
-}
-
 export function endDirectSession(
   state: DeviceState,
   { startedAtMs, reason, topic = '', will, endedAtMs }: DirectSessionEnd,
@@ -183,9 +160,21 @@ export const connectDirectly: Handler<'direct_connected'> = (state, event, decis
   const { nowMs } = decision;
   const refused = refuseLogin(state, event, nowMs);
   if (refused !== undefined) return refused;
+  const { takenOver } = event;
+  const { connection } = state.presence;
+  const earlier = [connection.sessionStartedAtMs, connection.endedSessionStartedAtMs, connection.unnamedEndAtMs];
+  const startedAtMs = Math.max(nowMs, ...earlier.map((atMs) => (atMs ?? 0) + 1));
+  const replaced = state.direct.session === null ? '' : takenOver === null ? 'deployed' : 'taken_over';
   const loggedIn = noteSessionLogin(state, event.matchedDigest ?? '', event.address, nowMs);
-  const begun = beginDirectSession(loggedIn, event.takenOver, decision);
-  return { state: begun.state, result: accept({ startedAtMs: begun.startedAtMs }) };
+  let next = publishWill(loggedIn, takenOver?.will ?? null, decision);
+  const checkAtMs = nowMs + presenceTimes.directCheckMs(state.settings.limits, 0);
+  next = { ...next, direct: { session: { startedAtMs, lostAtMs: null }, isLast: true, checkAtMs } };
+  next = applyPresence(next, { kind: 'connected', sessionStartedAtMs: startedAtMs }, decision).state;
+  if (connection.isOnline && replaced !== '') {
+    const entry = { status: 'online', reason: 'connected', detail: replaced, time: nowMs } as const;
+    next = recordTransition(next, entry, nowMs);
+  }
+  return { state: planRecordCheck(next, nowMs), result: accept({ startedAtMs }) };
 };
 
 export const takeDirectPackets: Handler<'direct_packets_received'> = (
