@@ -7,11 +7,10 @@ import { identityKey, type RelayClient, type RelayIdentity } from './rules.ts';
 
 type Clients<Socket> = Iterable<[Socket, RelayClient]>;
 
-export type SocketLimits = Record<RelaySocketLimit, number> &
-  Record<'relayUnauthenticatedPerShard' | 'relaySocketsPerUser' | 'relaySocketsPerDevice', number>;
+export type SocketLimits = ReturnType<typeof socketLimits>;
 
 /** A client authenticates in a moment, so that far fewer sockets wait for it than are open. */
-export function socketLimits(limits: Limits): SocketLimits {
+export function socketLimits(limits: Limits) {
   const { relaySocketsPerAddress, relaySocketsPerShard, relaySocketsPerUser } = limits;
   return {
     relaySocketsPerAddress,
