@@ -9,15 +9,9 @@ import { countOf, readPage } from '../pages.ts';
 import { endKeys } from './api-keys.ts';
 import { loginDevices, passwordResets, refreshTokens, users } from '../schema/accounts.ts';
 
-type Session = {
-  family: string;
-  userId: number;
-  digest: string;
-  rotations: Rotation[];
-  expiresAt: number;
-};
-
-type SessionClient = { clientAddress: string; userAgent: string };
+type Row = typeof refreshTokens.$inferSelect;
+type Session = Pick<Row, 'family' | 'userId' | 'expiresAt'> & { digest: string; rotations: Rotation[] };
+type SessionClient = Pick<Row, 'clientAddress' | 'userAgent'>;
 
 /** False when the password was changed meanwhile: no session of the old password survives the change. */
 export async function insertSession(
