@@ -16,7 +16,6 @@ export const reactivationPolicies = ['open', 'owner', 'secret', 'never'] as cons
 export type ReactivationPolicy = (typeof reactivationPolicies)[number];
 
 export const deviceStatusTexts = ['inactive', 'online', 'offline', 'disabled'] as const;
-export type DeviceStatusText = (typeof deviceStatusTexts)[number];
 
 export const commandStates = [
   'accepted',

@@ -5,7 +5,7 @@ import { isIdempotent, visibleResult } from '../../domain/device/commands/comman
 import { parseControl, type ControlParams } from '../../domain/control-command.ts';
 import { invalidInput, unwrap } from '../../domain/refusal.ts';
 import type { Page, PageRequest } from '../../domain/pagination.ts';
-import type { CommandView } from '../../domain/device/commands/commands.ts';
+import type { CommandRequest, CommandView } from '../../domain/device/commands/commands.ts';
 import type { LeaseRequest } from '../../domain/device/times/lease.ts';
 import { leaseBodySchema } from '../../protocol/control.ts';
 import type { CommandReceipt } from '../../objects/device/commands.ts';
@@ -13,19 +13,13 @@ import type { ServiceContext } from '../../context.ts';
 import { toIso } from '../../domain/time.ts';
 import { askDevice, askDeviceAs, decide, requireDeviceId } from './device-access.ts';
 
-export type ControlOptions = {
-  waitSeconds: number | undefined;
-  ttlSeconds: number | undefined;
-  idempotencyKey: string | undefined;
-};
-
 /** Answers when the broker has the command, or, with `waitSeconds`, the device. A refused command is not sent later. */
 export async function controlDevice(
   context: ServiceContext,
   actor: Actor,
   deviceId: string,
   body: unknown,
-  options: ControlOptions,
+  options: Omit<CommandRequest, 'params' | 'lease'>,
 ) {
   requireDeviceId(deviceId);
   const params = unwrap(parseControl(body));

@@ -7,17 +7,11 @@ const atOnce = 20;
 /** One invocation may call 1 000 objects; a deletion calls several for each device. */
 export const devicesPerSlice = 100;
 
-export type SliceResult<T> = {
-  results: T[];
-  failed: number;
-  cursor: number | null;
-};
-
 export async function runSlice<T, Device extends Pick<DeviceInRowOrder, 'id' | 'deviceId'>>(
   devices: readonly Device[],
   size: number,
   act: (device: Device) => Promise<T>,
-): Promise<SliceResult<T>> {
+) {
   const results: T[] = [];
   let failed = 0;
   for (let at = 0; at < devices.length; at += atOnce) {

@@ -160,21 +160,13 @@ export function openOffer({ offer }: OwnershipSlice, nowMs: number): TransferOff
   return offer !== null && nowMs < offer.expiresAtMs ? offer : undefined;
 }
 
-export type OwnershipView = {
-  claimedAtMs: number | null;
-  pairingUntilMs: number | null;
-  offer: Pick<TransferOffer, 'email' | 'expiresAtMs'> | null;
-  reactivation: words.ReactivationPolicy;
-  /** No password is left: the device has to be activated again. */
-  mustRenew: boolean;
-};
-
-export function viewOwnership(state: DeviceState, nowMs: number): OwnershipView {
+export function viewOwnership(state: DeviceState, nowMs: number) {
   const { identity, ownership, credentials } = state;
   const offer = openOffer(ownership, nowMs);
   return {
     claimedAtMs: identity.claimedAtMs,
     reactivation: reactivationOf(state, identity.reactivation),
+    /** No password is left: the device has to be activated again. */
     mustRenew: credentials.passwords.length === 0,
     pairingUntilMs: openPairing(ownership, nowMs)?.untilMs ?? null,
     offer: offer === undefined ? null : { email: offer.email, expiresAtMs: offer.expiresAtMs },
