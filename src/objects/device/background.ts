@@ -2,15 +2,20 @@
 import { describeError, log } from '../../log.ts';
 
 export function inBackground(ctx: DurableObjectState, what: string, work: Promise<unknown>): void {
-  void waitable(ctx, what, work);
+  ctx.waitUntil(ended(ctx, what, work));
 }
 
 /** Returns when the work has ended, in whatever way, also for callers who do not wait. */
 export function waitable(ctx: DurableObjectState, what: string, work: Promise<unknown>): Promise<void> {
-  const ended = work.then(
-    () => undefined,
-    (error: unknown) => log('error', 'background work failed', { what, deviceId: ctx.id.name, ...describeError(error) }),
-  );
-  ctx.waitUntil(ended);
-  return ended;
+  const promise = ended(ctx, what, work);
+  ctx.waitUntil(promise);
+  return promise;
+}
+
+async function ended(ctx: DurableObjectState, what: string, work: Promise<unknown>): Promise<void> {
+  try {
+    await work;
+  } catch (error) {
+    log('error', 'background work failed', { what, deviceId: ctx.id.name, ...describeError(error) });
+  }
 }
