@@ -25,22 +25,21 @@ const steps = [
 
 readCommandLine({ name: 'npm run check', usage, options: {} }, () => undefined);
 
-async function run({ name, command }: (typeof steps)[number]): Promise<boolean> {
-  const startedAtMs = performance.now();
-  const failure = await promisify(exec)(`${command} 2>&1`, { maxBuffer: Infinity }).then(
-    () => undefined,
-    (error: unknown) => (error as { stdout: string }).stdout,
-  );
-  const seconds = ((performance.now() - startedAtMs) / 1000).toFixed(1);
-  console.log(`${failure === undefined ? 'ok    ' : 'FAILED'} ${name} (${seconds} s)`);
-  if (failure !== undefined) console.log(`$ ${command}\n${failure}`);
-  return failure === undefined;
-}
-
 const failed: string[] = [];
 const waiting = steps.values();
 async function runWaiting(): Promise<void> {
-  for (const step of waiting) if (!(await run(step))) failed.push(step.name);
+  for (const { name, command } of waiting) {
+    const startedAtMs = performance.now();
+    const failure = await promisify(exec)(`${command} 2>&1`, { maxBuffer: Infinity }).then(
+      () => undefined,
+      (error: unknown) => (error as { stdout: string }).stdout,
+    );
+    const seconds = ((performance.now() - startedAtMs) / 1000).toFixed(1);
+    console.log(`${failure === undefined ? 'ok    ' : 'FAILED'} ${name} (${seconds} s)`);
+    if (failure === undefined) continue;
+    console.log(`$ ${command}\n${failure}`);
+    failed.push(name);
+  }
 }
 await Promise.all(Array.from({ length: availableParallelism() }, runWaiting));
 if (failed.length > 0) {
