@@ -16,20 +16,15 @@ const usage = `Usage: npm run dev
   Settings come from .dev.vars, which the first run writes, and from the environment: API_PORT (8787), PUBLIC_HOST and every var
   of wrangler.toml.`;
 
-/** Vars of wrangler.toml that the environment sets. */
-function settingsOf(env: NodeJS.ProcessEnv): Record<string, string> {
-  return Object.fromEntries(
-    Object.keys(readVars()).flatMap((name) => (env[name] === undefined ? [] : [[name, env[name]]])),
-  );
-}
-
 readCommandLine({ name: 'npm run dev', usage, options: {} }, () => undefined);
 process.on('uncaughtException', fail);
 const { ports, publicHost } = readSettings(process.env);
 const host = publicHost === undefined ? '127.0.0.1' : '0.0.0.0';
 const { api } = await choosePorts({ api: ports.api }, host);
 if (writeDevVars(root)) print('Settings and secrets for this machine are in .dev.vars.');
-const vars = { ...settingsOf(process.env), ...(publicHost !== undefined && { MQTT_HOST: publicHost }) };
+const names = Object.keys(readVars());
+const chosen = Object.entries(process.env).filter(([name]) => names.includes(name));
+const vars = { ...Object.fromEntries(chosen), ...(publicHost !== undefined && { MQTT_HOST: publicHost }) };
 checkVars({ ...parseEnv(readFileSync(join(root, '.dev.vars'), 'utf8')), ...vars });
 // With CI set it does not ask before it applies the migrations.
 const migrated = await runWrangler(['d1', 'migrations', 'apply', 'latchwork', '--local'], { CI: 'true' });
