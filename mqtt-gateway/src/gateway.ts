@@ -56,7 +56,9 @@ export class Gateway {
         () => (certificate.current.expiresAtMs - Date.now()) / 1000,
       );
     }
-    this.#lookTimer = setInterval(() => this.#look(), lookEveryMs);
+    this.#lookTimer = setInterval(() => {
+      for (const connection of this.#connections) connection.look(Date.now());
+    }, lookEveryMs);
   }
 
   /** @throws Error if it cannot listen, or if the certificate cannot be used */
@@ -116,14 +118,13 @@ export class Gateway {
     this.#metrics.accepted.inc({ listener });
     const secureContext = listener === 'tls' ? this.#certificate?.current.context : undefined;
     const socket = secureContext === undefined ? raw : new TLSSocket(raw, { isServer: true, secureContext });
-    const observeAnswer = this.#metrics.connectSeconds.startTimer();
     const connection: Connection = new Connection(socket, {
       place,
       limits: this.#config.limits,
       openWorker: (deviceId) => this.#openWorker(deviceId, address),
       onUp: (count) => this.#metrics.bytesUp.inc(count),
       onDown: (count) => this.#metrics.bytesDown.inc(count),
-      onAnswer: () => observeAnswer(),
+      onAnswer: this.#metrics.connectSeconds.startTimer(),
       onRefused: (reason) => this.#noteRefusal(reason),
       onEnd: (by) => {
         this.#connections.delete(connection);
@@ -172,11 +173,6 @@ export class Gateway {
       leaving: this.#isLeaving,
     };
     return { isReady: !this.#isLeaving && (this.#worker === 'unknown' || this.#worker === 'connected'), details };
-  }
-
-  #look(): void {
-    const nowMs = Date.now();
-    for (const connection of this.#connections) connection.look(nowMs);
   }
 
   /** A message that strangers can cause any number of times must not fill a disk. */
