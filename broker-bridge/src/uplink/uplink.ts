@@ -49,7 +49,10 @@ export class Uplink {
   readonly #queue = new DeviceQueue<UplinkMessage>({
     onReady: () => this.#send(),
     onPark: (messages) => this.#parts.spool.release(messages.map(({ item }) => item)),
-    onFetch: (device, seqs) => runDetached(this.#fetch(device, seqs)),
+    onFetch: (device, seqs) => {
+      const fetched = this.#parts.spool.fetch(seqs);
+      runDetached(fetched.then((items) => this.#queue.addFetched(device, items.map(prepare))));
+    },
   });
   readonly #backOff = new BackOff({ baseMs: 200, capMs: 10_000 });
   readonly #underWay: Record<QueueName, number> = { usual: 0, held: 0 };
@@ -85,11 +88,6 @@ export class Uplink {
       this.#send();
       return released;
     });
-  }
-
-  async #fetch(device: string, seqs: number[]): Promise<void> {
-    const items = await this.#parts.spool.fetch(seqs);
-    this.#queue.addFetched(device, items.map(prepare));
   }
 
   /** The link to the Worker is back: ends a back-off, but no pause that the Worker asked for. */
