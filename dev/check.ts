@@ -30,7 +30,7 @@ const waiting = steps.values();
 async function runWaiting(): Promise<void> {
   for (const { name, command } of waiting) {
     const startedAtMs = performance.now();
-    const failure = await promisify(exec)(`${command} 2>&1`, { maxBuffer: Infinity }).then(
+    const failure = await promisify(exec)(`(${command}) 2>&1`, { maxBuffer: Infinity }).then(
       () => undefined,
       (error: unknown) => (error as { stdout: string }).stdout,
     );
