@@ -17,6 +17,9 @@ import type { RelayPushes } from './relay-pushes.ts';
 import { callProjectionWriter, callRelay, OrderedBrokerLink, resultOr } from '../calls/stubs.ts';
 import { within } from '../calls/within.ts';
 
+/** Before a write for which nobody waits. */
+const restMs = 1_000;
+
 type EffectOf<Kind extends Effect['kind']> = Extract<Effect, { kind: Kind }>;
 /** What comes back: events whose result nobody needs. */
 type Report = EventOf<
@@ -178,12 +181,15 @@ export class DeviceEffects {
   }
 
   /** An urgent projection, for which the owner waits, is not sent to the writer: it might wait behind a whole fleet. */
-  async #writeProjection({ projection, isUrgent }: EffectOf<'write_projection'>): Promise<void> {
+  async #writeProjection({ projection, isUrgent, mayBeLost }: EffectOf<'write_projection'>): Promise<void> {
     const deviceId = this.#deviceId;
+    // What users wait for goes first.
+    if (mayBeLost) await scheduler.wait(restMs);
     const written = isUrgent
       ? writeProjections(this.#database, [{ deviceId, projection }]).then(() => 'written' as const)
       : callProjectionWriter(this.#env, 'projections', 'once').write(deviceId, projection);
     const outcome = await this.#orFailed('projection not written', written);
+    if (mayBeLost && outcome === 'written') return;
     this.#device.decide({ kind: 'projection_ended', version: projection.version, outcome });
   }
 

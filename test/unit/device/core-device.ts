@@ -217,6 +217,10 @@ export class CoreDevice {
     this.receive(topicActions.propertyPost, { params: { position } });
   }
 
+  writes() {
+    return this.effects.filter((effect) => effect.kind === 'write_projection');
+  }
+
   endProjection(version: number, outcome: ProjectionOutcome): void {
     this.run({ kind: 'projection_ended', version, outcome });
   }
@@ -301,7 +305,8 @@ export class CoreDevice {
         this.run({ kind: 'announcement_ended', time: effect.time, isPublished: this.hasBroker });
         break;
       case 'write_projection':
-        if (this.projectionOutcome !== undefined) this.endProjection(effect.projection.version, this.projectionOutcome);
+        if (this.projectionOutcome === undefined || (effect.mayBeLost && this.projectionOutcome === 'written')) break;
+        this.endProjection(effect.projection.version, this.projectionOutcome);
         break;
       default:
     }

@@ -7,14 +7,13 @@ import { projectionsPerMinute } from '../../../src/domain/device/presence/projec
 const startMs = 1_790_000_000_000;
 const intervalMs = 60_000 / projectionsPerMinute;
 
-const writesOf = (device: CoreDevice) => device.effects.filter((effect) => effect.kind === 'write_projection');
-const lastOf = (device: CoreDevice) => writesOf(device).at(-1)!.projection;
+const lastOf = (device: CoreDevice) => device.writes().at(-1)!.projection;
 
 describe('the projection', () => {
   it('of a quiet device is written at once', () => {
     const device = new CoreDevice(startMs);
     device.connect();
-    expect(writesOf(device)).toHaveLength(1);
+    expect(device.writes()).toHaveLength(1);
     expect(device.state.presence.isProjectionBehind).toBe(false);
   });
 
@@ -27,7 +26,7 @@ describe('the projection', () => {
       device.waitUntil(startMs + ms + 4);
       device.disconnect();
     }
-    expect(writesOf(device).length).toBeLessThanOrEqual((seconds * 1000) / intervalMs + 1);
+    expect(device.writes().length).toBeLessThanOrEqual((seconds * 1000) / intervalMs + 1);
     device.wait(intervalMs);
     expect(lastOf(device)).toMatchObject({ connectionStatus: 2 });
     expect(device.state.presence.isProjectionBehind).toBe(false);
@@ -52,9 +51,9 @@ describe('the projection', () => {
     device.waitUntil(startMs + 10_000);
     device.disconnect();
     device.waitUntil(startMs + 20_000);
-    expect(writesOf(device)).toHaveLength(1);
+    expect(device.writes()).toHaveLength(1);
     device.endProjection(lastOf(device).version, 'written');
-    expect(writesOf(device)).toHaveLength(2);
+    expect(device.writes()).toHaveLength(2);
     expect(lastOf(device)).toMatchObject({ connectionStatus: 2 });
   });
 
@@ -65,8 +64,8 @@ describe('the projection', () => {
       device.connect();
       const waits: number[] = [];
       for (let failures = 0; failures < 12; failures++) {
-        const [count, beforeMs] = [writesOf(device).length, device.nowMs];
-        while (writesOf(device).length === count) device.waitUntil(device.state.alarm.setAtMs!);
+        const [count, beforeMs] = [device.writes().length, device.nowMs];
+        while (device.writes().length === count) device.waitUntil(device.state.alarm.setAtMs!);
         waits.push(device.nowMs - beforeMs);
       }
       device.projectionOutcome = 'written';
@@ -89,9 +88,9 @@ describe('the projection', () => {
     device.connect();
     device.projectionOutcome = 'written';
     device.waitUntil(startMs + 69_999);
-    expect(writesOf(device)).toHaveLength(1);
+    expect(device.writes()).toHaveLength(1);
     device.waitUntil(startMs + 70_000);
-    expect(writesOf(device)).toHaveLength(2);
+    expect(device.writes()).toHaveLength(2);
   });
 
   it('is written again when nothing was heard of the write, also after sleep', () => {
@@ -101,14 +100,7 @@ describe('the projection', () => {
     device.sleep();
     device.projectionOutcome = 'written';
     device.waitUntil(startMs + 60_000);
-    expect(writesOf(device)).toHaveLength(2);
-  });
-
-  it('keeps no distance where the owner waits for it', () => {
-    const device = new CoreDevice(startMs);
-    device.connect();
-    device.run({ kind: 'administered', actor: inPerson(1), change: { name: 'Another' } });
-    expect(writesOf(device).at(-1)).toMatchObject({ isUrgent: true, projection: { name: 'Another' } });
+    expect(device.writes()).toHaveLength(2);
   });
 
   it('that the owner waits for does not wait for another, which changes nothing when it ends later', () => {
@@ -116,11 +108,11 @@ describe('the projection', () => {
     device.projectionOutcome = undefined;
     device.connect();
     device.run({ kind: 'administered', actor: inPerson(1), change: { name: 'Another' } });
-    const [older, urgent] = writesOf(device);
+    const [older, urgent] = device.writes();
     expect(urgent).toMatchObject({ isUrgent: true, projection: { name: 'Another' } });
     device.endProjection(urgent!.projection.version, 'written');
     device.endProjection(older!.projection.version, 'written');
     device.waitUntil(startMs + 120_000);
-    expect(writesOf(device)).toHaveLength(2);
+    expect(device.writes()).toHaveLength(2);
   });
 });

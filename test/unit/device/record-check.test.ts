@@ -174,7 +174,7 @@ describe('a device that is compared with its record', () => {
     // Writes of a projection keep a distance.
     device.nowMs += 60_000;
     device.run({ kind: 'record_compared', projectionVersion: versionInD1, membersVersion: 0 });
-    return device.effects.flatMap((effect) => (effect.kind === 'write_projection' ? [effect.projection.version] : []));
+    return device.writes().map(({ projection }) => projection.version);
   }
 
   it('writes nothing where D1 has its projection', () => {

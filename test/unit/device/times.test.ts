@@ -171,8 +171,7 @@ describe('a schedule', () => {
     const device = online();
     device.schedule('daily-1', daily);
     device.wait(minuteMs);
-    const dueTimes = () =>
-      device.effects.flatMap((effect) => (effect.kind === 'write_projection' ? [effect.projection.dueAt] : []));
+    const dueTimes = () => device.writes().map(({ projection }) => projection.dueAt);
     const rows = () => Object.values(device.savedRows()).filter((json) => json.includes('daily-1'));
     expect(dueTimes().at(-1)).toBe(start + 7 * hourMs);
     const before = [rows(), dueTimes()];
@@ -180,6 +179,21 @@ describe('a schedule', () => {
     device.report('up');
     expect([rows(), dueTimes()]).toEqual(before);
     expect(rows()).toHaveLength(1);
+  });
+
+  it('tells D1 its next due time once, again if that failed, and no alarm follows a run that has ended', () => {
+    const device = online();
+    device.schedule('s', daily);
+    device.wait(7 * hourMs - secondMs);
+    device.projectionOutcome = undefined;
+    device.wait(2 * secondMs);
+    confirm(device);
+    expect(device.writes().at(-1)).toMatchObject({ mayBeLost: true, projection: { dueAt: start + 31 * hourMs } });
+    expect(device.state.presence.isProjectionBehind).toBe(false);
+    expect(device.state.alarm.setAtMs).toBeGreaterThan(device.nowMs + minuteMs);
+    device.endProjection(device.writes().at(-1)!.projection.version, 'failed');
+    device.wait(minuteMs);
+    expect(device.writes().at(-1)).toMatchObject({ mayBeLost: false, projection: { dueAt: start + 31 * hourMs } });
   });
 
   it('that nothing ran for a year is settled in bounded steps, without a hole', () => {

@@ -70,7 +70,7 @@ export function decide<Kind extends EventKind>(
     if (typeof device !== 'string') tellDeleted(device, decision);
     return { state, effects, result };
   }
-  const timed = projection.noteNextDue(typeof device === 'string' ? state : device, settleRuns(state, nowMs));
+  const timed = projection.tellNextDue(typeof device === 'string' ? state : device, settleRuns(state, nowMs), decision);
   const planned = sharing.planSharing(projection.planProjection(planRetry(timed, nowMs), decision), decision);
   const told = typeof device === 'string' ? planned : planNotices(device, planned, decision);
   return { state: planAlarm(told, nowMs), effects, result };

@@ -183,8 +183,8 @@ export type Effect =
   /** Ends as `announcement_ended`. `isDirect`: the device's last session was direct, so that no broker is asked. */
   | ({ kind: 'publish_announcement'; time: number; isDirect: boolean } & OutboundMessage)
   | { kind: 'end_direct_session'; reason: DirectEndReason }
-  /** Write the projection in D1, at once if it is urgent; the outcome comes back as `projection_ended`. */
-  | { kind: 'write_projection'; projection: Projection; isUrgent: boolean }
+  /** Write the projection in D1, at once if it is urgent; the outcome comes back as `projection_ended`, success only if it may not be lost. */
+  | { kind: 'write_projection'; projection: Projection; isUrgent: boolean; mayBeLost: boolean }
   | { kind: 'check_record'; productKey: string }
   /** The device has ended because D1 has no record of it: its credential at the broker has to end, too. */
   | { kind: 'delete_at_broker'; productKey: string }

@@ -67,9 +67,23 @@ export function markProjectionBehind(state: DeviceState, isUrgent = false): Devi
   };
 }
 
-/** D1 has the next due time, so that the minute's job notices a lost alarm. */
-export function noteNextDue(before: DeviceState, state: DeviceState): DeviceState {
-  return dueAtOf(before) === dueAtOf(state) ? state : markProjectionBehind(state);
+/**
+ * D1 has the next due time, so that the minute's job notices a lost alarm. Of a later one it is told once: if that is lost, the
+ * job wakes the device for the former, and the device tells it again.
+ */
+export function tellNextDue(before: DeviceState, state: DeviceState, { nowMs, effects }: Decision): DeviceState {
+  const [formerAtMs, dueAtMs] = [before, state].map(dueAtOf) as [number | null, number | null];
+  if (formerAtMs === dueAtMs) return state;
+  const { presence, projection } = state;
+  const behind = markProjectionBehind(state);
+  const isLater = formerAtMs !== null && (dueAtMs ?? Infinity) > formerAtMs;
+  if (!isLater || presence.isProjectionBehind || nowMs < projection.nextAtMs) return behind;
+  effects.push({ kind: 'write_projection', projection: projectionOf(behind), isUrgent: false, mayBeLost: true });
+  return {
+    ...behind,
+    presence: { ...behind.presence, isProjectionBehind: false },
+    projection: { ...projection, nextAtMs: nowMs + minuteMs / projectionsPerMinute },
+  };
 }
 
 function dueAtOf({ schedules, lease: { current } }: DeviceState): number | null {
@@ -88,7 +102,12 @@ export function planProjection(state: DeviceState, { nowMs, effects }: Decision)
   const { projection, presence } = state;
   if (!presence.isProjectionBehind) return state;
   if (!projection.isUrgent && nowMs < projection.nextAtMs) return state;
-  effects.push({ kind: 'write_projection', projection: projectionOf(state), isUrgent: projection.isUrgent });
+  effects.push({
+    kind: 'write_projection',
+    projection: projectionOf(state),
+    isUrgent: projection.isUrgent,
+    mayBeLost: false,
+  });
   const nextAtMs = nowMs + lostAfterMs * (1 + spreadOf(state));
   return { ...state, projection: { ...projection, isUrgent: false, startedAtMs: nowMs, nextAtMs } };
 }
@@ -96,11 +115,14 @@ export function planProjection(state: DeviceState, { nowMs, effects }: Decision)
 /** If a newer change overtook the write, the projection stays behind. */
 export const noteProjectionEnd: Reporter<'projection_ended'> = (state, { version, outcome }, { nowMs }) => {
   const { projection, presence } = state;
-  if (outcome === 'failed') {
+  if (outcome !== 'written') {
+    const isProjectionBehind = presence.isProjectionBehind || version === presence.projectionVersion;
+    const behind = { ...state, presence: { ...presence, isProjectionBehind } };
+    if (outcome !== 'failed')
+      return { ...behind, projection: { ...projection, nextAtMs: nowMs + outcome.retryAfterMs } };
     const backOffMs = Math.min(firstBackOffMs * 2 ** projection.failures, maxBackOffMs) * (0.5 + spreadOf(state));
-    return { ...state, projection: { ...projection, failures: projection.failures + 1, nextAtMs: nowMs + backOffMs } };
+    return { ...behind, projection: { ...projection, failures: projection.failures + 1, nextAtMs: nowMs + backOffMs } };
   }
-  if (outcome !== 'written') return { ...state, projection: { ...projection, nextAtMs: nowMs + outcome.retryAfterMs } };
   const nextAtMs = projection.startedAtMs + minuteMs / projectionsPerMinute;
   const isProjectionBehind = presence.isProjectionBehind && version !== presence.projectionVersion;
   const { ownership } = state;

@@ -55,7 +55,9 @@ export function settleRuns(state: DeviceState, nowMs: number): DeviceState {
     next = appendRun({ ...next, runs: { ...next.runs, running } }, { ...run, ...end });
     if (end.reason === 'author_lost_right') next = pauseOfAuthor(next, run, command);
   }
-  return next;
+  const isOver = next !== state && next.runs.running.length === 0;
+  // The alarm is set anew: that of the command would wake the device for nothing.
+  return isOver ? { ...next, alarm: { ...next.alarm, setAtMs: null } } : next;
 }
 
 /** A run by request may be of somebody else. */
