@@ -74,7 +74,7 @@ export const timesTexts = {
     except: 'Not on these days',
     exceptHint: 'Dates such as 2026-12-24, with a space between them.',
     jitter: 'Spread over seconds',
-    jitterHint: 'Each run starts at a moment of its own within this time. Empty: 20, or 0 once.',
+    jitterHint: 'Each run starts at a moment of its own within this time. Empty: 120, or 0 once.',
     grace: 'Late by seconds at most',
     graceHint: 'Later it is not pressed any more, but missed. Empty: 60, or 10 for pulse and trigger.',
     noDays: 'Choose a day at least.',

@@ -49,7 +49,7 @@ export function formOf(schedule: Schedule | null): typeof emptyForm {
     from: from ?? '',
     until: until ?? '',
     except: except.join(' '),
-    ...(jitterSeconds !== (days === null ? 0 : 20) && { jitter: String(jitterSeconds) }),
+    ...(jitterSeconds !== (days === null ? 0 : 120) && { jitter: String(jitterSeconds) }),
     ...(graceSeconds !== (isTarget ? 60 : 10) && { grace: String(graceSeconds) }),
   };
 }

@@ -46,7 +46,7 @@ describe('a schedule', () => {
     const device = await activate();
     const { data: made } = await make(device, recurring);
     const plain = { from: null, until: null, except: [], pausedBecause: null, why: null, name: '', enabled: true };
-    const times = { at: '07:30', days: ['mon', 'sat'], zone: 'Europe/Berlin', jitterSeconds: 20, graceSeconds: 60 };
+    const times = { at: '07:30', days: ['mon', 'sat'], zone: 'Europe/Berlin', jitterSeconds: 120, graceSeconds: 60 };
     expect(made).toMatchObject({ ...plain, ...times, command: up, author: { userId: owner.userId, withKey: false } });
     expect(made['nextDueAt']).toMatch(/T0[56]:30:00\.000Z$/);
     const path = `/schedules/${made.scheduleId}`;
