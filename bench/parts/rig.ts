@@ -32,6 +32,7 @@ export type BenchRigOptions = {
   deviceCount: number;
   /** Beside those of every benchmark. */
   limits?: string[];
+  vars?: Record<string, string>;
   neighbours?: Neighbour[];
   brokerConfig?: string;
 };
@@ -48,7 +49,7 @@ export class BenchRig {
   }
 
   static async start(options: BenchRigOptions): Promise<BenchRig> {
-    const { limits = [], neighbours = [], brokerConfig } = options;
+    const { limits = [], neighbours = [], vars, brokerConfig } = options;
     const broker = await Mosquitto.start(brokerConfig);
     try {
       const worker = await WorkerRig.start({
@@ -56,6 +57,7 @@ export class BenchRig {
         vars: {
           LIMITS: [workerVars.LIMITS, ...directLimits, ...limits].join(),
           ...unscheduled,
+          ...vars,
         },
         neighbours,
         onWorkerLine: (line) => showTrouble('Worker', line),
