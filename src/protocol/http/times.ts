@@ -48,7 +48,7 @@ const fields = {
   except: z.array(dateSchema).max(50).default([]).openapi({ description: 'Dates without a run.', example: [] }),
   enabled: z.boolean().default(true).openapi({ description: 'False: its due times are skipped.' }),
 };
-const jitterSeconds = secondsSchema(0, 3600, 'A run begins so much later at most, at random. 120 if it recurs, else 0.');
+const jitterSeconds = secondsSchema(0, 3600, 'A run begins up to so much later. 120 if it recurs, else 0.');
 const graceText = 'So late a run may be. 60 and more for `toggle` with `position` and `angle`, 10 at most for others.';
 const graceSeconds = secondsSchema(5, 3600, graceText);
 
