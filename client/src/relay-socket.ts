@@ -46,7 +46,7 @@ export class RelaySocket {
     this.#scheduleTimer(() => this.#giveUp('not open in time'), answerWithinMs);
   }
 
-  /** Sends nothing before it is open, nor afterwards: whoever opens it begins with the auth. */
+  /** Sends nothing before it is open, nor afterwards: its caller begins with the auth. */
   send(frame: Frame): void {
     if (this.#isOpen && !this.#isOver) this.#socket.send(JSON.stringify(frame));
   }

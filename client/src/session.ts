@@ -1,5 +1,5 @@
 // A user's session: calls with an access token that is renewed in time, once for all calls that wait for it. Keeps the
-// tokens in memory; `onTokens` hands them to whoever keeps them for longer.
+// tokens in memory; `onTokens` hands them to a caller who keeps them for longer.
 import type { Client, HttpOptions, Send } from './http.ts';
 import { ApiError, connect, createSend, dataOf, withHeaders } from './http.ts';
 import { Relay, type RelayOptions, type Token } from './relay.ts';

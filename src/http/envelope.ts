@@ -76,7 +76,7 @@ export const onNotFound: NotFoundHandler<AppEnv> = (c) => answerRefusal(c, { kin
 
 /** The errors of a route by their status; `internal_error` and `unavailable` are always among them. */
 export function errorAnswers(...messages: ErrorMessage[]) {
-  // Whoever may be refused for a key may be refused for too many wrong ones.
+  // A caller who may be refused for a key may be refused for too many wrong ones.
   const withLimit: ErrorMessage[] = messages.includes('unauthorized') ? [...messages, 'too_many_requests'] : messages;
   const all = new Set<ErrorMessage>([...withLimit, 'internal_error', 'unavailable']);
   const byStatus = Map.groupBy(all, (message) => statusByError[message]);

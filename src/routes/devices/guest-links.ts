@@ -16,7 +16,7 @@ export const deviceGuestLinkRoutes = createRouter()
     route('post', '/{deviceId}/guest-links', {
       summary: 'Make a guest link: an address that sends one command',
       description:
-        'Whoever opens the address sees one button; pressing it sends the command. Nothing else can be done with it, and no ' +
+        'Everybody who opens the address sees one button; pressing it sends the command. Nothing else can be done with it, and no ' +
         'account is needed. It ends when it is used up, has expired or is revoked, when the device is disabled, released, ' +
         'transferred or deleted. An API key needs `control` as well, and the link ends with the key.',
       ...mayShare,

@@ -57,7 +57,7 @@ export const deviceOwnershipRoutes = createRouter()
     route('post', '/{deviceId}/release', {
       summary: 'Give a device up',
       description:
-        "It belongs to its product's owner again and can be claimed by whoever has it. Its credentials and sessions end at " +
+        "It belongs to its product's owner again and can be claimed by anybody who has it. Its credentials and sessions end at " +
         'once; history, events, properties and commands are erased.',
       ...confirmedFor('transfer'),
       request: { params: deviceIdParamSchema },

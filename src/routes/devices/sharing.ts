@@ -76,7 +76,7 @@ export const deviceSharingRoutes = createRouter()
     route('post', '/{deviceId}/members', {
       summary: 'Invite somebody by email',
       description:
-        'Whoever has, or makes, an account with this email finds the invitation there and may accept it. The answer does not ' +
+        'Everybody who has, or makes, an account with this email finds the invitation there and may accept it. The answer does not ' +
         'tell whether there is one. A second invitation of the same email takes the place of the first; accepted by a member ' +
         'it changes the role.',
       ...mayShare,
