@@ -75,7 +75,10 @@ export const runNow: Handler<'schedule_run'> = (state, { actor, scheduleId }, de
   const refusal = refuseCommand(state);
   if (refusal !== undefined) return { state, result: refuse(refusal) };
   const { nowMs } = decision;
-  const times = { dueAtMs: nowMs, expiresAtMs: nowMs + schedule.graceSeconds * 1000 };
+  const open = state.runs.running.filter((run) => run.scheduleId === scheduleId);
+  // A run is named by its due time.
+  const dueAtMs = Math.max(nowMs, ...open.map((run) => run.dueAtMs + 1));
+  const times = { dueAtMs, expiresAtMs: nowMs + schedule.graceSeconds * 1000 };
   if (state.runs.running.length >= maxRunning) {
     return { state, result: refuse({ kind: 'rate_limited', limit: 'runsByRequest', retryAfterSeconds: 10 }) };
   }
