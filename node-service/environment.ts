@@ -9,8 +9,17 @@ export type Environment = Partial<Record<string, string>>;
 export const address = (about: string, form: string, schemes: string[], credentialsRemedy: string) =>
   z
     .string({ error: `is missing: set it to the ${about}` })
-    .refine(isUrlOf(schemes), { error: `must be ${form} address with a host and without a query`, abort: true })
-    .refine(hasNoCredentials, `must not hold a user name or a password: ${credentialsRemedy}`);
+    .refine(
+      (text) => {
+        const url = URL.parse(text);
+        return url !== null && schemes.includes(url.protocol) && url.hostname !== '' && url.search === '';
+      },
+      { error: `must be ${form} address with a host and without a query`, abort: true },
+    )
+    .refine((text) => {
+      const url = URL.parse(text);
+      return url?.username === '' && url.password === '';
+    }, `must not hold a user name or a password: ${credentialsRemedy}`);
 
 export const wholeNumber = (least: number, most: number) =>
   z
@@ -105,16 +114,4 @@ export function attempt<T>(problems: string[], act: () => T, explain: (error: No
     problems.push(explain(error as NodeJS.ErrnoException));
     return undefined;
   }
-}
-
-function isUrlOf(protocols: string[]): (text: string) => boolean {
-  return (text) => {
-    const url = URL.parse(text);
-    return url !== null && protocols.includes(url.protocol) && url.hostname !== '' && url.search === '';
-  };
-}
-
-function hasNoCredentials(text: string): boolean {
-  const url = URL.parse(text);
-  return url?.username === '' && url.password === '';
 }

@@ -6,36 +6,28 @@ const tickMs = 500;
 /** The Worker promotes another bridge 9 s after the last ping, and pings are 5 s apart: 4 s can be enough. */
 const noticedAfterMs = 3000;
 
-export class SuspensionWatch {
-  readonly #onNoticed: (suspendedForMs: number) => void;
-  #lastTickAtMs = 0;
-  #lastTickTimeMs = 0;
-  #timer: NodeJS.Timeout | undefined;
-
-  constructor(onNoticed: (suspendedForMs: number) => void) {
-    this.#onNoticed = onNoticed;
-  }
-
-  start(): void {
-    this.#noteTick();
-    this.#timer ??= setInterval(() => this.check(), tickMs).unref();
-  }
-
-  stop(): void {
-    clearInterval(this.#timer);
-    this.#timer = undefined;
-  }
-
+export function watchSuspension(onNoticed: (suspendedForMs: number) => void) {
+  let lastTickAtMs = 0;
+  let lastTickTimeMs = 0;
+  let timer: NodeJS.Timeout | undefined;
+  const noteTick = (): void => {
+    lastTickAtMs = performance.now();
+    lastTickTimeMs = Date.now();
+  };
   /** Call it before acting on data that waited to be read, too: that may be handled before the timer. */
-  check(): void {
-    if (this.#timer === undefined) return;
-    const sinceMs = Math.max(performance.now() - this.#lastTickAtMs, Date.now() - this.#lastTickTimeMs);
-    this.#noteTick();
-    if (sinceMs > noticedAfterMs) this.#onNoticed(sinceMs);
-  }
-
-  #noteTick(): void {
-    this.#lastTickAtMs = performance.now();
-    this.#lastTickTimeMs = Date.now();
-  }
+  const check = (): void => {
+    if (timer === undefined) return;
+    const sinceMs = Math.max(performance.now() - lastTickAtMs, Date.now() - lastTickTimeMs);
+    noteTick();
+    if (sinceMs > noticedAfterMs) onNoticed(sinceMs);
+  };
+  const start = (): void => {
+    noteTick();
+    timer ??= setInterval(check, tickMs).unref();
+  };
+  const stop = (): void => {
+    clearInterval(timer);
+    timer = undefined;
+  };
+  return { start, stop, check };
 }

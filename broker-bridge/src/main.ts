@@ -1,7 +1,6 @@
 // The process of the bridge: what is special about its end, and what it tells a parent process.
-import { describeError } from '../../node-service/log.ts';
 import { runService } from '../../node-service/run-service.ts';
-import { Bridge } from './bridge/bridge.ts';
+import { startBridge } from './bridge/bridge.ts';
 import { readConfig } from './config.ts';
 
 /** Service managers and containers kill after 10 s; what is left then stays in the spool. */
@@ -9,7 +8,7 @@ const stopWithinMs = 9500;
 
 const { service, log, stop } = await runService(readConfig(process.env), {
   noun: 'bridge',
-  start: (config, ownLog) => Bridge.start(config, ownLog),
+  start: startBridge,
   stopWithinMs: () => stopWithinMs,
 });
 
@@ -19,11 +18,9 @@ service.onRefused = (remedy) => {
 };
 
 if (process.send !== undefined) {
-  const noteUnsent = (error: Error | null): void => {
-    if (error !== null) log.debug('the parent does not receive the state', { cause: describeError(error) });
-  };
   const report = (): void => {
-    if (process.connected) process.send?.({ type: 'state', ...service.state }, undefined, undefined, noteUnsent);
+    // With a listener of its own: a parent that has gone ends this process in order.
+    if (process.connected) process.send?.({ type: 'state', ...service.state() }, undefined, undefined, () => undefined);
   };
   service.onStateChange = report;
   report();

@@ -8,9 +8,10 @@ import { Aedes, type Client } from 'aedes';
 import { createWebSocketStream, WebSocketServer } from 'ws';
 import { describeFailure } from '../../rig/clients/api.ts';
 import { createJsonLog, requireSetting, runPart } from '../../rig/worker/part-process.ts';
-import { mayReceive, mayUse, type TopicRight } from '../../src/domain/topic-rights.ts';
-import { createAdminServer, Sessions } from './sessions.ts';
-import { WorkerHooks } from './worker-hooks.ts';
+import { mayUse, type TopicRight } from '../../src/domain/topic-rights.ts';
+import { matchesFilter } from '../../src/domain/topics.ts';
+import { createAdminServer, watchSessions } from './sessions.ts';
+import { createWorkerHooks, type WorkerHooks } from './worker-hooks.ts';
 
 /** A refused message goes there instead: nobody may subscribe under `$`. */
 const refusedTopic = '$SYS/refused';
@@ -21,10 +22,9 @@ const env = process.env;
 const rights = new WeakMap<Client, TopicRight[]>();
 
 runPart(log, async () => {
-  const [workerUrl, hookSecret] = [requireSetting('WORKER_URL'), requireSetting('BROKER_HOOK_SECRET')];
-  const hooks = new WorkerHooks({ workerUrl, hookSecret, log });
+  const hooks = createWorkerHooks(requireSetting('WORKER_URL'), requireSetting('BROKER_HOOK_SECRET'), log);
   const aedes = await createBroker(hooks);
-  const sessions = new Sessions(aedes, hooks);
+  const sessions = watchSessions(aedes, hooks);
   const host = env['BIND_HOST'] ?? '127.0.0.1';
   const admin = createAdminServer(sessions, requireSetting('BROKER_API_KEY'), requireSetting('BROKER_API_SECRET'));
   const servers: (Server | WebSocketServer)[] = [];
@@ -93,7 +93,7 @@ function createBroker(hooks: WorkerHooks): Promise<Aedes> {
     },
     authorizePublish: (client, packet, done) => {
       const { topic, retain: isRetained } = packet;
-      if (client === null || !mayUse(rightsOf(client), { action: 'publish', topic, isRetained })) {
+      if (client === null || !mayUse(rights.get(client) ?? [], { action: 'publish', topic, isRetained })) {
         // A device's client id is its name.
         if (client !== null) hooks.reportRefused({ username: client.id, topic, retain: isRetained });
         // MQTT 3.1.1 has no way to refuse, and aedes ends the connection on an error: like EMQX's default, acknowledge
@@ -103,17 +103,16 @@ function createBroker(hooks: WorkerHooks): Promise<Aedes> {
       done(null);
     },
     authorizeSubscribe: (client, subscription, done) => {
-      const isAllowed = mayUse(rightsOf(client), { action: 'subscribe', topic: subscription.topic });
+      const isAllowed = mayUse(rights.get(client) ?? [], { action: 'subscribe', topic: subscription.topic });
       if (!isAllowed) log('warn', 'subscription_refused', { clientId: client.id, filter: subscription.topic });
       done(null, isAllowed ? subscription : null);
     },
     // aedes stores a refused filter of a persistent session beside the allowed ones, and would queue messages for it.
-    authorizeForward: (client, packet) => (mayReceive(rightsOf(client), packet.topic) ? packet : null),
+    authorizeForward: (client, packet) => {
+      const isWanted = ({ action, topic }: TopicRight) => action === 'subscribe' && matchesFilter(topic, packet.topic);
+      return rights.get(client)?.some(isWanted) === true ? packet : null;
+    },
   });
-}
-
-function rightsOf(client: Client): TopicRight[] {
-  return rights.get(client) ?? [];
 }
 
 function addressOf({ conn, req }: Client): string {

@@ -7,54 +7,44 @@ import type { EndReason, WorkerHooks } from './worker-hooks.ts';
 
 type Session = { client: Client; startedAtMs: number };
 
-export class Sessions {
-  readonly #current = new Map<string, Session>();
-  readonly #hooks: WorkerHooks;
+export type Sessions = ReturnType<typeof watchSessions>;
 
-  constructor(aedes: Aedes, hooks: WorkerHooks) {
-    this.#hooks = hooks;
-    aedes.on('client', (client) => this.#begin(client));
-    aedes.on('keepaliveTimeout', (client) => this.#noteEnd(client, 'keepalive_timeout'));
-  }
+export function watchSessions(aedes: Aedes, hooks: WorkerHooks) {
+  const current = new Map<string, Session>();
+  aedes.on('client', begin);
+  aedes.on('keepaliveTimeout', (client) => noteEnd(client, 'keepalive_timeout'));
+  const endAll = (reason: EndReason) => [...current.keys()].forEach((clientId) => end(clientId, reason));
+  return { has: (clientId: string) => current.has(clientId), end, endAll };
 
-  has(clientId: string): boolean {
-    return this.#current.has(clientId);
-  }
-
-  end(clientId: string, reason: EndReason): void {
-    const client = this.#current.get(clientId)?.client;
+  function end(clientId: string, reason: EndReason): void {
+    const client = current.get(clientId)?.client;
     if (client === undefined) return;
-    this.#noteEnd(client, reason);
+    noteEnd(client, reason);
     client.close();
   }
 
-  endAll(reason: EndReason): void {
-    for (const clientId of [...this.#current.keys()]) this.end(clientId, reason);
-  }
-
-  #begin(client: Client): void {
+  function begin(client: Client): void {
     const { id: clientid, conn } = client;
-    const previousAtMs = this.#current.get(clientid)?.startedAtMs ?? 0;
-    this.end(clientid, 'takenover');
+    const previousAtMs = current.get(clientid)?.startedAtMs ?? 0;
+    end(clientid, 'takenover');
     // aedes also registers a client whose connection broke while the login was decided.
     if (client.closed || conn.destroyed) return;
     const startedAtMs = Math.max(Date.now(), previousAtMs + 1);
-    this.#current.set(clientid, { client, startedAtMs });
-    this.#hooks.report({ event: 'client.connected', clientid, connected_at: startedAtMs });
+    current.set(clientid, { client, startedAtMs });
+    hooks.report({ event: 'client.connected', clientid, connected_at: startedAtMs });
     conn.once('close', () => {
-      this.#noteEnd(client, conn.errored === null && !conn.readableEnded ? 'normal' : 'tcp_closed');
+      noteEnd(client, conn.errored === null && !conn.readableEnded ? 'normal' : 'tcp_closed');
     });
   }
 
-  #noteEnd(client: Client, reason: EndReason): void {
+  function noteEnd(client: Client, reason: EndReason): void {
     const { id: clientid } = client;
-    const session = this.#current.get(clientid);
+    const session = current.get(clientid);
     if (session?.client !== client) return;
-    this.#current.delete(clientid);
-    const { startedAtMs } = session;
-    const endedAtMs = Math.max(Date.now(), startedAtMs);
-    const end = { clientid, connected_at: startedAtMs, disconnected_at: endedAtMs, reason };
-    this.#hooks.report({ event: 'client.disconnected', ...end });
+    current.delete(clientid);
+    const { startedAtMs: connected_at } = session;
+    const disconnected_at = Math.max(Date.now(), connected_at);
+    hooks.report({ event: 'client.disconnected', clientid, connected_at, disconnected_at, reason });
   }
 }
 

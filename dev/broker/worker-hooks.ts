@@ -35,19 +35,17 @@ const loginAnswerSchema = z.object({
     .default([]),
 });
 
-export class WorkerHooks {
-  readonly #options: { workerUrl: string; hookSecret: string; log: Log };
-  /** By client: resolves when all reports so far were accepted, so that they stay in order. */
-  readonly #reports = new Map<string, Promise<void>>();
-  #isClosed = false;
+export type WorkerHooks = ReturnType<typeof createWorkerHooks>;
 
-  constructor(options: { workerUrl: string; hookSecret: string; log: Log }) {
-    this.#options = options;
-  }
+export function createWorkerHooks(workerUrl: string, hookSecret: string, log: Log) {
+  /** By client: resolves when all reports so far were accepted, so that they stay in order. */
+  const reports = new Map<string, Promise<void>>();
+  let isClosed = false;
+  return { askLogin, report, reportRefused, close };
 
   /** @throws Error if the Worker does not answer */
-  async askLogin(request: LoginRequest): Promise<LoginAnswer> {
-    const response = await this.#post('connect', request);
+  async function askLogin(request: LoginRequest): Promise<LoginAnswer> {
+    const response = await post('connect', request);
     const { result, message: reason, acl } = loginAnswerSchema.parse(await response.json());
     if (result !== 'allow') return { returnCode: returnCodes[reason] ?? 5, reason };
     // The last rule denies the rest, as a topic without a right is refused anyway. `eq` matches the text literally.
@@ -59,45 +57,44 @@ export class WorkerHooks {
     return { rights };
   }
 
-  report(event: SessionEvent): void {
+  function report(event: SessionEvent): void {
     const { clientid: clientId } = event;
-    const report: Promise<void> = (this.#reports.get(clientId) ?? Promise.resolve())
-      .then(() => this.#deliver(event))
+    const delivered: Promise<void> = (reports.get(clientId) ?? Promise.resolve())
+      .then(() => deliver(event))
       .then(() => {
-        if (this.#reports.get(clientId) === report) this.#reports.delete(clientId);
+        if (reports.get(clientId) === delivered) reports.delete(clientId);
       });
-    this.#reports.set(clientId, report);
+    reports.set(clientId, delivered);
   }
 
   /** The Worker, asked for the right of a publish that was refused here, tells the device's owner. */
-  reportRefused(publish: { username: string; topic: string; retain: boolean }): void {
-    const report = this.#post('authz', { ...publish, action: 'publish' }).then((answer) => answer.arrayBuffer());
-    report.catch((error: unknown) => {
-      this.#options.log('warn', 'refused_publish_not_reported', { reason: describeFailure(error), ...publish });
+  function reportRefused(publish: { username: string; topic: string; retain: boolean }): void {
+    const told = post('authz', { ...publish, action: 'publish' }).then((answer) => answer.arrayBuffer());
+    told.catch((error: unknown) => {
+      log('warn', 'refused_publish_not_reported', { reason: describeFailure(error), ...publish });
     });
   }
 
   /** Waits that long for reports under way and drops the rest: the Worker notices by itself. */
-  async close(patienceMs: number): Promise<void> {
-    await Promise.race([Promise.all(this.#reports.values()), sleep(patienceMs)]);
-    this.#isClosed = true;
+  async function close(patienceMs: number): Promise<void> {
+    await Promise.race([Promise.all(reports.values()), sleep(patienceMs)]);
+    isClosed = true;
   }
 
-  async #deliver(body: SessionEvent): Promise<void> {
-    for (let attempt = 1; !this.#isClosed; attempt += 1) {
+  async function deliver(body: SessionEvent): Promise<void> {
+    for (let attempt = 1; !isClosed; attempt += 1) {
       try {
-        await (await this.#post('events', body)).arrayBuffer();
+        await (await post('events', body)).arrayBuffer();
         return;
       } catch (error) {
-        if (attempt === 1) this.#options.log('warn', 'report_not_delivered', { reason: describeFailure(error), body });
+        if (attempt === 1) log('warn', 'report_not_delivered', { reason: describeFailure(error), body });
       }
       await sleep(retryAfterMs, undefined, { ref: false });
     }
   }
 
   /** @throws Error if the Worker does not answer with success */
-  async #post(hook: 'connect' | 'authz' | 'events', body: object): Promise<Response> {
-    const { workerUrl, hookSecret } = this.#options;
+  async function post(hook: 'connect' | 'authz' | 'events', body: object): Promise<Response> {
     const response = await fetch(new URL(`/hooks/emqx/${hook}`, workerUrl), {
       method: 'POST',
       headers: { authorization: `Bearer ${hookSecret}`, 'content-type': 'application/json' },

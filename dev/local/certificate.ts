@@ -19,13 +19,14 @@ export function prepareLocalCertificate(stateDir: string, host: string): { certF
   if (existsSync(certFile) && existsSync(keyFile) && isGood(certFile, hosts)) return { certFile, keyFile };
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'prime256v1' });
   const ecdsaWithSha256 = sequence(objectId('2a8648ce3d040302'));
+  const commonName = sequence(der(0x31, sequence(objectId('550403'), der(0x0c, Buffer.from('latchwork')))));
   const content = sequence(
     der(0xa0, der(0x02, Buffer.from([2]))),
     der(0x02, Buffer.concat([Buffer.from([1]), randomBytes(15)])),
     ecdsaWithSha256,
-    commonName('latchwork'),
+    commonName,
     sequence(utcTime(Date.now() - dayMs), utcTime(Date.now() + validDays * dayMs)),
-    commonName('latchwork'),
+    commonName,
     publicKey.export({ type: 'spki', format: 'der' }),
     der(
       0xa3,
@@ -55,10 +56,6 @@ function extension(id: string, value: Buffer): Buffer {
 
 function alternativeName(host: string): Buffer {
   return isIPv4(host) ? der(0x87, Buffer.from(host.split('.').map(Number))) : der(0x82, Buffer.from(host));
-}
-
-function commonName(name: string): Buffer {
-  return sequence(der(0x31, sequence(objectId('550403'), der(0x0c, Buffer.from(name)))));
 }
 
 /** Good until 2049. */

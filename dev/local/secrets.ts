@@ -59,6 +59,7 @@ export function writePrivateFile(path: string, text: string): void {
 }
 
 function generateSecret(name: string, keyId = 'local'): string {
+  // For VAPID_KEY a private key of P-256: of all 32 bytes only one in 2^32 is none, and the Worker's settings refuse it.
   const secret = randomBytes(32).toString('base64url');
   return name === 'JWT_SECRETS' ? `${keyId}:${secret}` : secret;
 }

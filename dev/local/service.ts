@@ -23,8 +23,8 @@ import { choosePorts } from './ports.ts';
 import { loadSecrets, writeDevVars } from './secrets.ts';
 import { checkVars, readSettings, type Settings } from './settings.ts';
 import { claimStateDir } from './state-dir.ts';
-import { Supervisor } from './supervisor.ts';
-import { type Addresses, describeDemoSteps, describeFirstSteps } from './try-next.ts';
+import { createSupervisor, type Supervisor } from './supervisor.ts';
+import { type Addresses, describeDemoSteps } from './try-next.ts';
 
 const usage = `Usage: npm start
 
@@ -49,7 +49,10 @@ let stoppedAtMs = 0;
 const stopping = new AbortController();
 
 readCommandLine({ name: 'npm start', usage, options: {} }, () => undefined);
-process.on('SIGINT', endAtSecond);
+// The second Ctrl-C does not wait. npm passes the first one on, so that it arrives twice within a moment.
+process.on('SIGINT', () => {
+  if (isStopping() && performance.now() - stoppedAtMs > doubleSignalMs) process.exit(1);
+});
 whenToldToStop(stop);
 // The reader of the output is gone: end as on Ctrl-C.
 process.stdout.on('error', stop);
@@ -79,11 +82,14 @@ async function run(settings: Settings): Promise<void> {
   await buildWorker(buildDir);
   if (isStopping()) return;
 
-  supervisor = new Supervisor(stateDir);
+  supervisor = createSupervisor(stateDir);
   const entry = place.hasBroker ? brokerPart(place) : gatewayPart(place);
   await Promise.all([supervisor.start(workerPart(place, buildDir)), supervisor.start(entry)]);
   if (place.hasBroker) await supervisor.start(bridgePart(place));
-  await waitForHealth(api, place.secrets.OPERATOR_SECRETS);
+  let missing: string | undefined;
+  const isHealthy = async () =>
+    isStopping() || (missing = await askHealth(api, place.secrets.OPERATOR_SECRETS)) === undefined;
+  await eventually(() => `all parts are connected: ${missing}`, isHealthy, patienceMs);
   if (isStopping()) return;
 
   const { shownHost: mqttHost, ports } = place;
@@ -91,7 +97,7 @@ async function run(settings: Settings): Promise<void> {
   const addresses = { api: `http://${host}`, relay: `ws://${host}/mqtt`, mqttHost, mqttPort: ports.mqtt };
   printHeader(settings, place, addresses, supervisor);
   if (settings.hasDemo) await showDemo(api, stateDir, addresses);
-  else print(describeFirstSteps(addresses));
+  else print('Try next: "Five minutes with curl and MQTT" in README.md.');
 }
 
 async function choosePlace(settings: Settings): Promise<Place> {
@@ -145,19 +151,8 @@ async function showDemo(apiUrl: string, stateDir: string, addresses: Addresses):
   }
 }
 
-async function waitForHealth(api: string, secret: string): Promise<void> {
-  let missing: string | undefined;
-  const isHealthy = async () => isStopping() || (missing = await askHealth(api, secret)) === undefined;
-  await eventually(() => `all parts are connected: ${missing}`, isHealthy, patienceMs);
-}
-
 function isStopping(): boolean {
   return stopping.signal.aborted;
-}
-
-/** The second Ctrl-C does not wait. npm passes the first one on, so that it arrives twice within a moment. */
-function endAtSecond(): void {
-  if (isStopping() && performance.now() - stoppedAtMs > doubleSignalMs) process.exit(1);
 }
 
 function stop(): void {

@@ -19,89 +19,88 @@ const patienceMs = 800;
 
 type Running = { part: Part; child: ChildProcess; exited: Promise<unknown> };
 
-export class Supervisor {
-  readonly #stateDir: string;
-  readonly #running = new Map<string, Running>();
-  #isStopping = false;
+export type Supervisor = ReturnType<typeof createSupervisor>;
 
-  constructor(stateDir: string) {
-    this.#stateDir = stateDir;
-  }
+export function createSupervisor(stateDir: string) {
+  const parts = new Map<string, Running>();
+  let isStopping = false;
+  const logOf = ({ name }: Part) => join(stateDir, 'logs', `${name}.log`);
+  return { start, stop, killAll, pidOf: (name: string) => parts.get(name)?.child.pid };
 
   /**
    * Resolves when the part reports that it is ready.
    * @throws Error with what it wrote to stderr when it ends before that: a first start that fails is not repeated
    */
-  async start(part: Part): Promise<void> {
-    const running = this.#spawn(part);
+  async function start(part: Part): Promise<void> {
+    const running = spawn(part);
     const errors: string[] = [];
     running.child.stderr?.on('data', (chunk: Buffer) => errors.push(chunk.toString()));
     const ready = once(running.child, 'message').then(() => true);
     if (!(await Promise.race([ready, running.exited.then(() => false)]))) {
-      throw new Error(`The ${part.name} did not start; see ${this.#logOf(part)}. ${errors.join('')}`.trim());
+      throw new Error(`The ${part.name} did not start; see ${logOf(part)}. ${errors.join('')}`.trim());
     }
-    this.#watch(running);
-  }
-
-  pidOf(name: string): number | undefined {
-    return this.#running.get(name)?.child.pid;
+    watch(running);
   }
 
   /** Ends the parts one after the other, the last started first, and all that they leave behind. */
-  async stop(): Promise<void> {
-    this.#isStopping = true;
-    for (const { child, exited } of [...this.#running.values()].reverse()) {
+  async function stop(): Promise<void> {
+    isStopping = true;
+    for (const { child, exited } of [...parts.values()].reverse()) {
       // Every part ends with its parent; a signal would make Miniflare kill workerd at once (worker-process.ts).
       if (child.connected) child.disconnect();
       await Promise.race([exited, sleep(patienceMs)]);
     }
-    this.killAll();
-    writeParts(this.#stateDir, {});
+    killAll();
+    writeParts(stateDir, {});
   }
 
   /** Kills all parts at once; also called when this process ends for another reason. */
-  killAll(): void {
-    this.#isStopping = true;
-    for (const { child } of this.#running.values()) if (child.pid !== undefined) killGroup(child.pid);
+  function killAll(): void {
+    isStopping = true;
+    for (const { child } of parts.values()) if (child.pid !== undefined) killGroup(child.pid);
   }
 
-  #spawn(part: Part): Running {
+  function spawn(part: Part): Running {
     const child = part.spawn();
     const running = { part, child, exited: once(child, 'exit') };
-    this.#running.set(part.name, running);
-    const parts = [...this.#running.keys()].map((name) => [name, { pid: this.pidOf(name) ?? 0 }] as const);
-    writeParts(this.#stateDir, Object.fromEntries(parts));
-    mkdirSync(join(this.#stateDir, 'logs'), { recursive: true });
-    const log = createWriteStream(this.#logOf(part), { flags: 'a', mode: 0o600 });
+    parts.set(part.name, running);
+    const pids = Array.from(
+      parts,
+      ([
+        name,
+        {
+          child: { pid = 0 },
+        },
+      ]) => [name, { pid }] as const,
+    );
+    writeParts(stateDir, Object.fromEntries(pids));
+    mkdirSync(join(stateDir, 'logs'), { recursive: true });
+    const log = createWriteStream(logOf(part), { flags: 'a', mode: 0o600 });
     // A disk that is full must not end the parts.
     log.on('error', (error) => warn(part.name, `its log is not written any more: ${error.message}`));
     for (const stream of [child.stdout, child.stderr]) {
       if (stream === null) continue;
       createInterface({ input: stream }).on('line', (line) => {
         log.write(`${line}\n`);
-        if (!this.#isStopping) showTrouble(part.name, line);
+        if (!isStopping) showTrouble(part.name, line);
       });
     }
     return running;
   }
 
-  #logOf({ name }: Part): string {
-    return join(this.#stateDir, 'logs', `${name}.log`);
-  }
-
-  #watch(running: Running): void {
+  function watch(running: Running): void {
     running.child.once('exit', (code, signal) => {
       if (running.child.pid !== undefined) killGroup(running.child.pid);
-      if (!this.#isStopping) this.#restart(running, signal ?? `exit code ${code ?? 'unknown'}`).catch(fail);
+      if (!isStopping) restart(running, signal ?? `exit code ${code ?? 'unknown'}`).catch(fail);
     });
   }
 
-  async #restart({ part, child }: Running, cause: string): Promise<void> {
-    warn(part.name, `ended (pid ${child.pid ?? 0}, ${cause}): starting it again; see ${this.#logOf(part)}`);
+  async function restart({ part, child }: Running, cause: string): Promise<void> {
+    warn(part.name, `ended (pid ${child.pid ?? 0}, ${cause}): starting it again; see ${logOf(part)}`);
     await sleep(pauseMs);
-    if (this.#isStopping) return;
-    const next = this.#spawn(part);
-    this.#watch(next);
+    if (isStopping) return;
+    const next = spawn(part);
+    watch(next);
     say(part.name, `started again, pid ${next.child.pid ?? 0}`);
   }
 }

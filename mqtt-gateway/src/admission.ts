@@ -15,7 +15,7 @@ const fewConnections = 10;
 export type Place = {
   /** The Worker has answered: the connection counts no longer as unauthenticated. */
   authenticate: () => void;
-  /** May be called more than once. */
+  /** Once, at the end of the connection. */
   leave: () => void;
 };
 
@@ -52,14 +52,11 @@ export class Admission {
       displaceOldest?.();
     }
 
-    let isOpen = true;
     const authenticate = (): void => {
       if (this.#unauthenticated.delete(place)) counts.unauthenticated -= 1;
     };
     const leave = (): void => {
       authenticate();
-      if (!isOpen) return;
-      isOpen = false;
       this.openCount -= 1;
       counts.open -= 1;
       if (counts.open === 0) this.#byNetwork.delete(network);

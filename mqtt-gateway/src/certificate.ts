@@ -11,10 +11,9 @@ type Certificate = { context: SecureContext; expiresAtMs: number; contents: stri
 const lookEveryMs = 1_000;
 
 /** @throws Error that names the setting to look at */
-export function readCertificate(files: CertificateFiles): Certificate {
-  const cert = readPem('TLS_CERT_FILE', files.certFile);
-  const key = readPem('TLS_KEY_FILE', files.keyFile);
+export function readCertificate({ certFile, keyFile }: CertificateFiles): Certificate {
   try {
+    const [cert, key] = [readFileSync(certFile, 'utf8'), readFileSync(keyFile, 'utf8')];
     const { validTo } = new X509Certificate(cert);
     // A bare TLSSocket limits no renegotiation: a client could ask for one handshake after the other.
     const context = createSecureContext({ cert, key, secureOptions: constants.SSL_OP_NO_RENEGOTIATION });
@@ -26,53 +25,29 @@ export function readCertificate(files: CertificateFiles): Certificate {
   }
 }
 
-export class CurrentCertificate {
-  readonly #files: CertificateFiles;
-  readonly #log: Log;
-  /** For new connections; open connections keep theirs. */
-  current: Certificate;
-  #lastProblem: string | undefined;
-  #timer: NodeJS.Timeout;
-
-  /** @throws Error as `readCertificate` */
-  constructor(files: CertificateFiles, log: Log) {
-    this.#files = files;
-    this.#log = log;
-    this.current = readCertificate(files);
-    // By contents, because tools replace links or rename files into place: a watch on the files would miss that.
-    this.#timer = setInterval(() => this.#look(), lookEveryMs).unref();
-  }
-
-  stop(): void {
-    clearInterval(this.#timer);
-  }
-
-  #look(): void {
+/** `current`: for new connections; open connections keep theirs. @throws Error as `readCertificate` */
+export function watchCertificate(files: CertificateFiles, log: Log) {
+  const watched = { current: readCertificate(files), stop: () => clearInterval(timer) };
+  let lastProblem: string | undefined;
+  const look = (): void => {
     try {
-      const { certFile, keyFile } = this.#files;
-      if (readFileSync(certFile, 'utf8') + readFileSync(keyFile, 'utf8') === this.current.contents) return;
-      this.current = readCertificate(this.#files);
-      this.#lastProblem = undefined;
-      this.#log.info('new certificate in use', { expiresAt: new Date(this.current.expiresAtMs).toISOString() });
+      const contents = readFileSync(files.certFile, 'utf8') + readFileSync(files.keyFile, 'utf8');
+      if (contents === watched.current.contents) return;
+      watched.current = readCertificate(files);
+      lastProblem = undefined;
+      log.info('new certificate in use', { expiresAt: new Date(watched.current.expiresAtMs).toISOString() });
     } catch (error) {
       const problem = describeError(error);
       // Between the two files of a renewal they do not fit together for a moment.
-      if (problem === this.#lastProblem) return;
-      this.#lastProblem = problem;
-      this.#log.error('the certificate files cannot be used, the certificate before them stays in use', {
+      if (problem === lastProblem) return;
+      lastProblem = problem;
+      log.error('the certificate files cannot be used, the certificate before them stays in use', {
         alarm: true,
         cause: problem,
       });
     }
-  }
-}
-
-function readPem(name: string, path: string): string {
-  try {
-    return readFileSync(path, 'utf8');
-  } catch (error) {
-    throw new Error(`${name} cannot be read (${(error as NodeJS.ErrnoException).code ?? 'unknown'}): ${path}`, {
-      cause: error,
-    });
-  }
+  };
+  // By contents, because tools replace links or rename files into place: a watch on the files would miss that.
+  const timer = setInterval(look, lookEveryMs).unref();
+  return watched;
 }

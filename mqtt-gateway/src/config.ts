@@ -46,7 +46,8 @@ export function readConfig(environment: NodeJS.ProcessEnv): GatewayConfig | { pr
   if (given['MQTT_PORT'] === 'off' && (certFile === undefined || tlsPort === 'off')) {
     problems.push('MQTT_PORT is off and there is no port for TLS: set one of the two');
   }
-  if (certFile !== undefined && keyFile !== undefined) {
+  const files = ['TLS_CERT_FILE', 'TLS_KEY_FILE'].map((name) => settings.readSettingFile(given, name, problems));
+  if (certFile !== undefined && keyFile !== undefined && !files.includes(undefined)) {
     const explain = ({ message }: Error): string => message;
     settings.attempt(problems, () => readCertificate({ certFile, keyFile }), explain);
   }

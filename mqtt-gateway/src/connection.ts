@@ -4,11 +4,12 @@
 import type { Socket } from 'node:net';
 import { WebSocket } from 'ws';
 import { connackCodeOf, type ConnectRefusal } from '../../src/domain/direct/answer-codes.ts';
+import { readConnect } from '../../src/domain/direct/connect.ts';
+import { parseMessagingName } from '../../src/domain/topics.ts';
 import type { ProtocolLevel } from '../../src/protocol/mqtt-codec/client-packets.ts';
 import { PacketReader } from '../../src/protocol/mqtt-codec/packet-reader.ts';
 import { encodeConnack } from '../../src/protocol/mqtt-codec/server-packets.ts';
 import type { Place } from './admission.ts';
-import { readOpening } from './connect.ts';
 
 export type EndedBy =
   | 'device'
@@ -59,7 +60,6 @@ export class Connection {
   #hasAnswer = false;
   #isDeviceClosed = false;
   #isWorkerClosed = true;
-  #hasEnded = false;
   #cutTimer: NodeJS.Timeout | undefined;
   #movedAtMs = Date.now();
   /** Since when the device has taken none of the bytes that wait for it. */
@@ -121,17 +121,18 @@ export class Connection {
   #readOpening(chunk: Buffer): void {
     this.#early.push(chunk);
     this.#opening.push(chunk);
-    const opening = readOpening(this.#opening);
-    if (opening === undefined) return;
-    if (opening.kind === 'malformed') {
+    const first = readConnect(this.#opening);
+    if (first === undefined) return;
+    if ('drop' in first) {
       this.#turnAway('malformed');
       return;
     }
-    this.#level = opening.level;
-    if (opening.kind === 'refused') this.#turnAway('refused', opening.refusal);
+    this.#level = first.level;
+    const device = 'refusal' in first ? undefined : parseMessagingName(first.username ?? '');
+    if (device === undefined) this.#turnAway('refused', 'refusal' in first ? first.refusal : 'bad_credentials');
     else {
       this.#device.pause();
-      this.#open(opening.deviceId);
+      this.#open(device.deviceId);
     }
   }
 
@@ -233,8 +234,7 @@ export class Connection {
   }
 
   #noteEnd(): void {
-    if (!this.#isDeviceClosed || !this.#isWorkerClosed || this.#hasEnded) return;
-    this.#hasEnded = true;
+    if (!this.#isDeviceClosed || !this.#isWorkerClosed) return;
     clearTimeout(this.#handshakeTimer);
     clearTimeout(this.#cutTimer);
     this.#options.place.leave();

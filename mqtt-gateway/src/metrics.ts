@@ -6,7 +6,6 @@ export function createMetrics() {
   return {
     registry,
     observe,
-    accepted: counter('connections_accepted_total', 'Connections taken, by listener', ['listener']),
     refused: counter('connections_refused_total', 'Connections closed at once, by limit', ['limit']),
     closed: counter('connections_closed_total', 'Connections that have ended, by what ended them', ['by']),
     bytesUp: counter('bytes_up_total', 'Bytes carried from devices to the Worker'),

@@ -1,16 +1,16 @@
 // A gateway inside the test's process, with limits that no setting moves. Asserts nothing.
 import { readConfig, type GatewayConfig } from '../../mqtt-gateway/src/config.ts';
-import { Gateway } from '../../mqtt-gateway/src/gateway.ts';
+import { startGateway } from '../../mqtt-gateway/src/gateway.ts';
 import { findFreePort } from '../ports.ts';
 import { gatewaySecret } from './processes.ts';
 
 export class GatewayInside {
   readonly port: number;
   readonly #healthPort: number;
-  readonly #gateway: Gateway;
+  readonly stop: () => Promise<void>;
 
-  private constructor(gateway: Gateway, port: number, healthPort: number) {
-    this.#gateway = gateway;
+  private constructor(gateway: { stop: () => Promise<void> }, port: number, healthPort: number) {
+    this.stop = gateway.stop;
     this.port = port;
     this.#healthPort = healthPort;
   }
@@ -28,15 +28,11 @@ export class GatewayInside {
     if ('problems' in config) throw new Error(config.problems.join('; '));
     const ignore = (): void => undefined;
     const log = { debug: ignore, info: ignore, warn: ignore, error: ignore };
-    const gateway = await Gateway.start({ ...config, limits: { ...config.limits, ...limits } }, log);
+    const gateway = await startGateway({ ...config, limits: { ...config.limits, ...limits } }, log);
     return new GatewayInside(gateway, port, healthPort);
   }
 
   async readMetrics(): Promise<string> {
     return (await fetch(`http://127.0.0.1:${this.#healthPort}/metrics`)).text();
-  }
-
-  stop(): Promise<void> {
-    return this.#gateway.stop();
   }
 }

@@ -1,7 +1,7 @@
 // A spool with a reader that keeps what it is given, and with the intake before it, inside the test's process. Asserts
 // nothing.
 import { Deliveries } from '../../broker-bridge/src/intake/deliveries.ts';
-import { FloodGate } from '../../broker-bridge/src/intake/flood-gate.ts';
+import { createFloodGate } from '../../broker-bridge/src/intake/flood-gate.ts';
 import { Intake } from '../../broker-bridge/src/intake/intake.ts';
 import type { Log } from '../../node-service/log.ts';
 import { createMetrics } from '../../broker-bridge/src/metrics.ts';
@@ -26,7 +26,7 @@ export class OpenSpool {
     this.changes = changes;
     this.spool = spool;
     const metrics = createMetrics();
-    const floodGate = new FloodGate({ messagesPerSecond: 1e6, burst: 1e6 }, metrics);
+    const floodGate = createFloodGate({ messagesPerSecond: 1e6, burst: 1e6 }, metrics);
     this.intake = new Intake({ spool, deliveries: new Deliveries(deliveries), metrics, floodGate });
     spool.start((items) => {
       this.items.push(...items);

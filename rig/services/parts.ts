@@ -14,6 +14,7 @@ export const secretNames = [
   'BROKER_HOOK_SECRETS',
   'OPERATOR_SECRETS',
   'GATEWAY_SECRETS',
+  'VAPID_KEY',
   'BROKER_API_KEY',
   'BROKER_API_SECRET',
 ] as const;
@@ -80,6 +81,7 @@ export function workerBindings({ shownHost, hasBroker, ports, tls, secrets }: Pl
     CORS_ORIGINS: process.env['CORS_ORIGINS'] ?? localOrigins,
     RATE_LIMITS: process.env['RATE_LIMITS'] ?? 'relaxed',
     LIMITS: process.env['LIMITS'] ?? '',
+    WEBHOOKS_MAY_BE_LOCAL: 'true',
     LOG_INFO_SHARE: '1',
     LOG_REJECTED_TEXT: 'true',
   };

@@ -1,7 +1,7 @@
 // Bridge, gateway and local broker as child processes, started as an operator would: environment in, logs out, signals. What they
 // do is seen from outside; nothing here reaches into them.
 import { spawn, type ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
+import type { EventEmitter } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -44,9 +44,15 @@ export function spawnService(service: keyof typeof scripts, { env, detached = fa
 export class AwaitedProcess {
   readonly changes = new Changes();
   readonly child: ChildProcess;
+  readonly #ended: Promise<unknown>;
 
   constructor(child: ChildProcess) {
     this.child = child;
+    const untilEvent = (part: EventEmitter | null, event: string) =>
+      new Promise<void>((resolve) => (part === null ? resolve() : part.once(event, () => resolve())));
+    // Its 'close' does not come after a disconnect by this side.
+    const ends = [child.stdout, child.stderr].map((stream) => untilEvent(stream, 'close'));
+    this.#ended = Promise.all([untilEvent(child, 'exit'), ...ends]);
     child.on('exit', () => this.changes.note());
   }
 
@@ -65,9 +71,9 @@ export class AwaitedProcess {
     return this.child.exitCode !== null || this.child.signalCode !== null;
   }
 
-  /** Resolves with the exit code, null if a signal ended it. */
+  /** Resolves with the exit code, null if a signal ended it, when all of its output is read, too. */
   async untilExit(): Promise<number | null> {
-    if (!this.hasExited) await once(this.child, 'exit');
+    await this.#ended;
     return this.child.exitCode;
   }
 

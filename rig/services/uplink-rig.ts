@@ -1,6 +1,6 @@
 // The bridge's way up from the spool, over real HTTP, to a stand-in for the Worker that can fail. Asserts nothing.
-import { DeadLetters } from '../../broker-bridge/src/uplink/dead-letters.ts';
-import { FloodGate } from '../../broker-bridge/src/intake/flood-gate.ts';
+import { openDeadLetters } from '../../broker-bridge/src/uplink/dead-letters.ts';
+import { createFloodGate } from '../../broker-bridge/src/intake/flood-gate.ts';
 import type { Log } from '../../node-service/log.ts';
 import { createMetrics } from '../../broker-bridge/src/metrics.ts';
 import { Spool } from '../../broker-bridge/src/spool/spool.ts';
@@ -17,7 +17,6 @@ export const noLog: Log = {
   warn: () => undefined,
   error: () => undefined,
 };
-export const answerTimeoutMs = 300;
 export const maxTries = 3;
 export const deadLettersMaxBytes = 1_048_576;
 
@@ -43,17 +42,17 @@ export class UplinkRig {
   }
 
   /** Spool and uplink; with the messages that are on the disk. */
-  async open(secret = bridgeSecret, log = noLog): Promise<void> {
+  async open(secret = bridgeSecret, log = noLog, answerTimeoutMs = 30_000): Promise<void> {
     const { dir } = this;
     ({ spool: this.spool } = await Spool.open({ dir, maxBytes: 100_000_000, bridgeId: 'bridge-1', log: noLog }));
     const metrics = createMetrics();
     this.uplink = new Uplink({
       spool: this.spool,
       client: createUplinkClient(this.worker.url, secret, answerTimeoutMs),
-      deadLetters: new DeadLetters({ dir, maxBytes: deadLettersMaxBytes }),
+      deadLetters: openDeadLetters({ dir, maxBytes: deadLettersMaxBytes }),
       log,
       metrics,
-      floodGate: new FloodGate({ messagesPerSecond: 1e6, burst: 1e6 }, metrics),
+      floodGate: createFloodGate({ messagesPerSecond: 1e6, burst: 1e6 }, metrics),
       maxTries,
       stalledAfterMs: 60_000,
       onStall: () => undefined,

@@ -48,7 +48,10 @@ export function spawnWorker(options: WorkerOptions): ChildProcess {
   const tempDir = join(options.stateDir, 'tmp');
   rmSync(tempDir, { recursive: true, force: true });
   mkdirSync(tempDir);
-  return spawn(process.execPath, [join(root, 'rig/worker/worker-process.ts')], {
+  const node = [process.execPath, join(root, 'rig/worker/worker-process.ts')];
+  const { hostsFile } = options;
+  const [command = '', ...args] = hostsFile === undefined ? node : [...withHosts(hostsFile), ...node];
+  return spawn(command, args, {
     cwd: root,
     detached: true,
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
@@ -64,6 +67,11 @@ export function spawnWorker(options: WorkerOptions): ChildProcess {
       WORKER_OPTIONS: JSON.stringify(options),
     },
   });
+}
+
+/** The beginning of a command for which names resolve as in that file. The machine stays as it is. */
+export function withHosts(hostsFile: string): string[] {
+  return ['unshare', '--map-root-user', '--mount', 'sh', '-c', 'mount --bind "$0" /etc/hosts && exec "$@"', hostsFile];
 }
 
 export type BuiltWorker = { url: string; pid: number; stop: () => Promise<void> };

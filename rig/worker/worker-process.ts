@@ -35,6 +35,8 @@ export type WorkerOptions = {
   neighbours?: Neighbour[];
   /** A module of our own that is the entry in place of the built one, which it imports as `./index.js`. */
   frontModule?: string | undefined;
+  /** In place of /etc/hosts. Needs Linux and a user who may make namespaces. */
+  hostsFile?: string | undefined;
 };
 
 /** What the built Worker is compared with: it shares workerd and the database, and has objects of its own. */
@@ -53,6 +55,13 @@ const assetsName = 'latchwork-assets';
 const scheduleTimeoutMs = 60_000;
 /** Every minute in production (wrangler.toml, triggers). */
 const scheduleEveryMs = Number(process.env['SCHEDULE_SECONDS'] ?? 60) * 1000;
+/** Connects to public addresses alone, whatever name they have. Miniflare's own network has no such rule. */
+const publicNetwork: V4WorkerOptions = {
+  name: 'latchwork-public-network',
+  modules: true,
+  script: 'export default { fetch: (request, { INTERNET }) => INTERNET.fetch(request) };',
+  serviceBindings: { INTERNET: { network: { allow: ['public'], deny: [], tlsOptions: { trustBrowserCas: true } } } },
+};
 const moduleTypes = {
   '.wasm': 'CompiledWasm',
   '.bin': 'Data',
@@ -73,6 +82,7 @@ async function runWorker(options: WorkerOptions): Promise<RunningPart> {
     vars: Record<string, unknown>;
   };
   const assets = workerOptions.assets as { binding: string };
+  const bindings = { ...overrideVars(vars), ...options.bindings };
   // Rules say how a bundler reads files; the bundle has its modules already, and Miniflare refuses both together.
   const foreign = ['modulesRules', 'assets', 'ratelimits'];
   const worker = {
@@ -81,7 +91,8 @@ async function runWorker(options: WorkerOptions): Promise<RunningPart> {
     modules: listModules(buildDir, basename(main ?? 'index.ts').replace(/\.\w+$/, '.js'), options.frontModule),
     modulesRoot: buildDir,
     // The vars of the file alone: a .dev.vars is for `wrangler dev`.
-    bindings: { ...overrideVars(vars), ...options.bindings },
+    bindings,
+    ...(bindings['WEBHOOKS_MAY_BE_LOCAL'] !== 'true' && { outboundService: publicNetwork.name }),
     // Straight to the Worker: Miniflare's own entry in front of it takes half of the requests a second.
     unsafeDirectSockets: [{ host, port }],
     serviceBindings: { ...bindRateLimits((workerOptions as V4WorkerOptions).ratelimits), [assets.binding]: assetsName },
@@ -110,6 +121,7 @@ async function runWorker(options: WorkerOptions): Promise<RunningPart> {
         worker,
         assetsWorker,
         rateLimitCounter,
+        publicNetwork,
         ...neighbours.map((neighbour) => neighbourWorker(neighbour, workerOptions as V4WorkerOptions)),
         createMigrator(join(root, 'migrations'), workerOptions.d1Databases as V4WorkerOptions['d1Databases']),
       ],

@@ -18,7 +18,7 @@ import { killGroup, startBuiltWorker, type BuiltWorker } from './built-worker.ts
 import { eventually } from '../changes.ts';
 import { findFreePort } from '../ports.ts';
 import { makeTempDir } from '../temp-dirs.ts';
-import type { Neighbour } from './worker-process.ts';
+import type { Neighbour, WorkerOptions } from './worker-process.ts';
 import { RelayClient } from '../clients/relay-client.ts';
 
 export const operatorSecret = 'operator-secret-of-the-rig-for-tests-only';
@@ -35,6 +35,7 @@ export const workerVars = {
   BROKER_REPORTS_CONNECTIONS: 'false',
   // A few devices send what would be the messages of thousands.
   LIMITS: 'deviceMessagesPerMinute=10000000',
+  WEBHOOKS_MAY_BE_LOCAL: 'true',
   LOG_INFO_SHARE: '1',
 };
 
@@ -42,8 +43,7 @@ export type WorkerRigOptions = {
   vars?: Record<string, string>;
   onWorkerLine?: (line: string) => void;
   neighbours?: Neighbour[];
-  frontModule?: string | undefined;
-};
+} & Pick<WorkerOptions, 'frontModule' | 'hostsFile'>;
 export type BridgeOptions = {
   workerUrl?: string;
   mqttUrl?: string;
@@ -67,7 +67,7 @@ export class WorkerRig {
   productKey = '';
 
   private constructor(port: number, mqttPort: number, options: WorkerRigOptions) {
-    const { vars, onWorkerLine, neighbours = [], frontModule } = options;
+    const { vars, onWorkerLine, neighbours = [], ...places } = options;
     this.port = port;
     this.mqttPort = mqttPort;
     this.#bindings = {
@@ -86,7 +86,7 @@ export class WorkerRig {
     };
     const onLine = onWorkerLine === undefined ? {} : { onLine: onWorkerLine };
     this.#startWorker = () =>
-      startBuiltWorker({ stateDir: this.stateDir, port, bindings: this.#bindings, neighbours, frontModule, ...onLine });
+      startBuiltWorker({ stateDir: this.stateDir, port, bindings: this.#bindings, neighbours, ...places, ...onLine });
     // A stopped process does not notice that its parent is gone.
     process.once('exit', () => this.thawWorker());
   }

@@ -170,9 +170,9 @@ export class WorkerSide extends LoopbackServer {
     this.bridges.get(bridgeId)?.socket.send(JSON.stringify(frame));
   }
 
-  publish(command: Partial<PublishFrame> & { id: string; topic: string }): void {
-    const defaults = { payload: '{}', expiresAtMs: Date.now() + 5000, messageExpirySeconds: 5 };
-    this.send('bridge-1', { type: 'publish', ...defaults, ...command });
+  publish(command: Partial<PublishFrame> & { id: string; topic: string }, bridgeId = 'bridge-1'): void {
+    const defaults = { payload: '{}', expiresAtMs: Date.now() + 30_000, messageExpirySeconds: 30 };
+    this.send(bridgeId, { type: 'publish', ...defaults, ...command });
   }
 
   /** The answer to a command; fails after a while without one. */

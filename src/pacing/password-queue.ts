@@ -78,9 +78,8 @@ export class PasswordQueue {
   }
 }
 
-const sizes = { waiting: 8, waitingPerAddress: 2, waitMs: 5_000 };
 const queues = {
-  production: new PasswordQueue({ ...sizes, restMs: 100 }),
+  production: new PasswordQueue({ waiting: 8, waitingPerAddress: 2, waitMs: 5_000, restMs: 100 }),
   // Tests make many accounts at once, from one address.
   relaxed: new PasswordQueue({ waiting: 1_000, waitingPerAddress: 1_000, waitMs: 60_000, restMs: 0 }),
 };

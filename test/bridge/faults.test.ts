@@ -28,26 +28,10 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
     device = await rig.connectDevice('d1');
   }
 
-  function countDoubled(): number {
-    return rig.worker.effects.length - new Set(rig.worker.effects).size;
+  async function untilEachOnce(sent: string[]): Promise<void> {
+    await rig.worker.untilEffects(...sent);
+    expect(new Set(rig.worker.effects).size).toBe(rig.worker.effects.length);
   }
-
-  test.each(versions)(
-    'MQTT %s: a bridge that is killed in the stream, again and again, loses nothing',
-    async (version) => {
-      await open({ MQTT_PROTOCOL: version });
-      const sent: string[] = [];
-      for (let round = 0; round < 3; round += 1) {
-        const reported = device.reportMany(round * 300, 300);
-        await rig.worker.changes.until('some', () => rig.worker.effects.length > round * 300 + 20);
-        await bridge.kill('SIGKILL');
-        sent.push(...(await reported));
-        bridge = rig.startBridge();
-      }
-      await rig.worker.untilEffects(...sent);
-      expect(countDoubled()).toBe(0);
-    },
-  );
 
   test.each(versions)(
     'MQTT %s: a broker that is restarted is found again, and nothing is lost or doubled',
@@ -61,8 +45,7 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
       await rig.broker.startAgain();
       device = await rig.connectDevice('d1');
       sent.push(...(await device.reportMany(200, 200)));
-      await rig.worker.untilEffects(...sent);
-      expect(countDoubled()).toBe(0);
+      await untilEachOnce(sent);
       await rig.worker.untilActive();
       rig.worker.publish({ id: 'after', topic: commandTopic('d1') });
       expect(await rig.worker.answerTo('after')).toMatchObject({ type: 'published' });
@@ -82,8 +65,7 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
       await bridge.kill('SIGKILL');
       rig.worker.setFaults({});
       bridge = rig.startBridge({ SPOOL_MAX_BYTES: '262144' });
-      await rig.worker.untilEffects(...payloads);
-      expect(countDoubled()).toBe(0);
+      await untilEachOnce(payloads);
     },
   );
 
@@ -122,8 +104,7 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
         frame.type === 'uplink' && frame.stall?.reason === reason;
       await rig.worker.changes.until('the Worker told', () => rig.worker.frames.some(isTold('spool_full')));
       limitFileBytes('unlimited');
-      await rig.worker.untilEffects(...(await reported));
-      expect(countDoubled()).toBe(0);
+      await untilEachOnce(await reported);
       await rig.worker.changes.until('the Worker told of the end', () => isTold()(rig.worker.frames.at(-1)!));
       expect(await bridge.metric('bridge_spool_full')).toBe(0);
     },
@@ -160,16 +141,15 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
     expect(bridge.lines.at(-1)).toMatchObject({ message: 'left', depth: 0 });
     const arrived = rig.worker.effects.length;
     bridge = rig.startBridge();
-    await rig.worker.untilEffects(...sent);
+    await untilEachOnce(sent);
     expect(arrived).toBeGreaterThan(100);
-    expect(new Set(rig.worker.effects).size).toBe(rig.worker.effects.length);
   });
 
   test('a command that got stuck on its way is not delivered later', async () => {
     await open();
     await device.listen();
     rig.broker.freeze();
-    rig.worker.publish({ id: 'stuck', topic: commandTopic('d1'), expiresAtMs: Date.now() + 600 });
+    rig.worker.publish({ id: 'stuck', topic: commandTopic('d1'), expiresAtMs: Date.now() + 2_000 });
     expect(await rig.worker.answerTo('stuck')).toMatchObject({ type: 'not-published', reason: 'cancelled' });
     rig.broker.thaw();
     await rig.worker.untilActive();

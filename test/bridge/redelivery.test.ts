@@ -52,7 +52,8 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
     await open();
     leg.cut('stall');
     rig.worker.cutLinks();
-    await rig.worker.changes.until('the link again', () => rig.worker.bridges.has('bridge-1'));
+    await rig.worker.changes.until('the link lost', () => rig.worker.bridges.size === 0);
+    await rig.worker.changes.until('the link again', () => rig.worker.bridges.size > 0);
     await device.report('up');
     leg.heal(true);
     await untilEffects('up', 'down', 'up');

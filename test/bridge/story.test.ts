@@ -120,6 +120,7 @@ describe.each(brokers)('through $name with MQTT $mqtt', ({ mqtt, environment, st
   test('an answer that was lost with the link is given again on the next one', async () => {
     rig.worker.publish({ id: id('c'), topic: topic() });
     await rig.worker.answerTo(id('c'));
+    await device.changes.until('the command', () => device.heard.length > 0);
     rig.worker.frames.length = 0;
     rig.worker.cutLinks();
     expect(await rig.worker.answerTo(id('c'))).toMatchObject({ type: 'published' });

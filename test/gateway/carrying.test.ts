@@ -11,23 +11,18 @@ import { connectBytes, TcpClient } from '../../rig/clients/tcp-client.ts';
 
 let worker: SocketServer;
 let gateway: GatewayProcess;
-let running: GatewayProcess | undefined;
 const clients: TcpClient[] = [];
 
 beforeEach(async () => {
   worker = await SocketServer.start();
+  gateway = await GatewayProcess.start(worker.url);
 });
 
 afterEach(async () => {
   for (const { socket } of clients.splice(0)) socket.destroy();
-  await running?.kill('SIGKILL');
-  running = undefined;
+  await gateway.kill('SIGKILL');
   await worker.stop();
 });
-
-async function startGateway(): Promise<void> {
-  gateway = running = await GatewayProcess.start(worker.url);
-}
 
 async function openClient({ port }: { port: number } = gateway): Promise<TcpClient> {
   const client = await TcpClient.open(port);
@@ -35,9 +30,15 @@ async function openClient({ port }: { port: number } = gateway): Promise<TcpClie
   return client;
 }
 
+/** A device whose CONNECT has gone through, and the Worker's side of its connection. */
+async function connectDevice(gate: { port: number } = gateway) {
+  const client = await openClient(gate);
+  client.socket.write(connectBytes);
+  return { client, side: await worker.side(0) };
+}
+
 describe('a connection', () => {
   test('has a WebSocket of its own, opened once CONNECT is whole, with the subprotocol, the secret and its address', async () => {
-    await startGateway();
     const [client, mute] = [await openClient(), await openClient()];
     client.socket.write(connectBytes.subarray(0, 9));
     await sleep(50);
@@ -56,7 +57,6 @@ describe('a connection', () => {
   });
 
   test('is carried byte for byte in both directions, however it is cut', async () => {
-    await startGateway();
     const client = await openClient();
     const [up, down] = [Buffer.concat([connectBytes, randomBytes(1_500_000)]), randomBytes(1_500_000)];
     for (let at = 0, size = 1; at < up.length; at += size, size = 1 + ((size * 7919) % 40_000)) {
@@ -75,7 +75,6 @@ describe('a connection', () => {
   });
 
   test('that the device ends delivers what was sent before, then ends at the Worker', async () => {
-    await startGateway();
     const client = await openClient();
     client.socket.end(Buffer.concat([connectBytes, Buffer.from('all of it')]));
     const side = await worker.side(0);
@@ -86,10 +85,7 @@ describe('a connection', () => {
   });
 
   test('that the device resets ends at the Worker', async () => {
-    await startGateway();
-    const client = await openClient();
-    client.socket.write(connectBytes);
-    const side = await worker.side(0);
+    const { client, side } = await connectDevice();
     side.socket.send('answer', { binary: true });
     await client.until('the answer', () => client.receivedBytes > 0);
     client.socket.resetAndDestroy();
@@ -98,10 +94,7 @@ describe('a connection', () => {
   });
 
   test('that the Worker ends delivers what was sent before, then ends at the device', async () => {
-    await startGateway();
-    const client = await openClient();
-    client.socket.write(connectBytes);
-    const side = await worker.side(0);
+    const { client, side } = await connectDevice();
     side.socket.send(Buffer.alloc(300_000, 'a'));
     side.socket.close(1008);
     await client.untilClosed();
@@ -111,17 +104,14 @@ describe('a connection', () => {
   });
 
   test('whose WebSocket breaks ends at the device', async () => {
-    await startGateway();
-    const client = await openClient();
-    client.socket.write(connectBytes);
-    (await worker.side(0)).socket.terminate();
+    const { client, side } = await connectDevice();
+    side.socket.terminate();
     await client.untilClosed();
   });
 });
 
 describe('a side that does not read', () => {
   test('the Worker: the device is read no further, and everything arrives once it reads', async () => {
-    await startGateway();
     worker.onOpen = ({ socket }) => socket.pause();
     const client = await openClient();
     const sent = Buffer.concat([connectBytes, Buffer.alloc(32 * 1024 * 1024, 'u')]);
@@ -131,14 +121,11 @@ describe('a side that does not read', () => {
     // Beyond its own 64 KiB, what the buffers of the system's sockets hold.
     expect(before).toBeLessThan(16 * 1024 * 1024);
     side.socket.resume();
-    await worker.changes.until('all bytes', () => side.receivedBytes === sent.length, 20_000);
+    await worker.changes.until('all bytes', () => side.receivedBytes === sent.length);
   });
 
   test('the device: the Worker is read no further, and everything arrives once it reads', async () => {
-    await startGateway();
-    const client = await openClient();
-    client.socket.write(connectBytes);
-    const side = await worker.side(0);
+    const { client, side } = await connectDevice();
     client.socket.pause();
     const frame = Buffer.alloc(64 * 1024, 'd');
     for (let index = 0; index < 512; index += 1) side.socket.send(frame);
@@ -150,13 +137,11 @@ describe('a side that does not read', () => {
 
   test('the device, for longer than it may: both sides are ended', async () => {
     const inside = await GatewayInside.start(worker.url, { unreadMs: 1_000 });
-    const client = await openClient(inside);
-    client.socket.write(connectBytes);
-    const side = await worker.side(0);
+    const { client, side } = await connectDevice(inside);
     client.socket.pause();
     const frame = Buffer.alloc(64 * 1024, 'd');
     for (let index = 0; index < 512; index += 1) side.socket.send(frame);
-    await worker.changes.until('the end', () => side.closeCode !== undefined, 15_000);
+    await worker.changes.until('the end', () => side.closeCode !== undefined);
     expect(await inside.readMetrics()).toContain('gateway_connections_closed_total{by="unread"} 1');
     await inside.stop();
   });
@@ -190,7 +175,6 @@ describe('a device that does not begin as one', () => {
     ['CONNECT of more than 1 KiB', named('x'.repeat(1_100), 4), []],
     ['a length that never ends', Buffer.from([0x10, 255, 255, 255, 255, 1]), []],
   ])('is answered at once as the Worker would, and closed: %s', async (_, bytes, answer) => {
-    await startGateway();
     const client = await openClient();
     client.socket.write(bytes);
     await client.untilClosed();
@@ -203,7 +187,6 @@ describe('a device that does not begin as one', () => {
     [503, 3],
   ])('or whose Worker answers %i has the code %i', async (status, code) => {
     worker.refuseWith = status;
-    await startGateway();
     const client = await openClient();
     client.socket.write(connectBytes);
     await client.untilClosed();

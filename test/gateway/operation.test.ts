@@ -324,20 +324,18 @@ describe('TLS', () => {
   });
 });
 
-describe('SIGTERM', () => {
-  test('no connection is taken, each open one is ended at the Worker with what was sent, and the process ends', async () => {
-    answerAll();
-    const leaving = await startGateway({ DRAIN_SECONDS: '1' });
-    for (let index = 0; index < 20; index += 1) await openAnswered(leaving);
-    for (const { socket } of clients) socket.write('last');
-    await eventually('all sent', () =>
-      worker.sides.every(({ receivedBytes }) => receivedBytes === connectBytes.length + 4),
-    );
-    leaving.child.kill('SIGTERM');
-    await leaving.untilLogged('leaving');
-    await eventually('no listener', async () => (await openClient(leaving)).error !== undefined);
-    expect(await leaving.untilExit()).toBe(0);
-    await Promise.all(clients.map((client) => client.untilClosed()));
-    expect(worker.sides.map(({ closeCode }) => closeCode)).toEqual(Array.from({ length: 20 }, () => 1012));
-  });
+test('SIGTERM takes no connection, ends each at the Worker with what was sent, and ends the process', async () => {
+  answerAll();
+  const leaving = await startGateway({ DRAIN_SECONDS: '1' });
+  for (let index = 0; index < 20; index += 1) await openAnswered(leaving);
+  for (const { socket } of clients) socket.write('last');
+  await eventually('all sent', () =>
+    worker.sides.every(({ receivedBytes }) => receivedBytes === connectBytes.length + 4),
+  );
+  leaving.child.kill('SIGTERM');
+  await leaving.untilLogged('leaving');
+  await eventually('no listener', async () => (await openClient(leaving)).error !== undefined);
+  expect(await leaving.untilExit()).toBe(0);
+  await Promise.all(clients.map((client) => client.untilClosed()));
+  expect(worker.sides.map(({ closeCode }) => closeCode)).toEqual(Array.from({ length: 20 }, () => 1012));
 });

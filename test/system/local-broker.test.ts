@@ -110,7 +110,7 @@ describe('logins', () => {
         address: '127.0.0.1',
         hint: expect.stringContaining('direct') as string,
       });
-    }, 15_000);
+    });
   });
 
   test('MQTT 3.1 with a long client identifier is served, and a refusal has its code (field notes 36, 37)', async () => {
@@ -182,7 +182,7 @@ describe('the ends of sessions', () => {
     // Any MQTT library would ping; this connection says nothing more after its CONNECT.
     const { socket } = await TcpClient.open(broker.ready.mqttPort);
     socket.write(connectBytesOf({ clientId: name, username: name, password: 'right', keepalive: 1 }));
-    await vi.waitFor(() => expect(hook.eventsOf(name)).toContain('client.disconnected keepalive_timeout'), 5_000);
+    await vi.waitFor(() => expect(hook.eventsOf(name)).toContain('client.disconnected keepalive_timeout'));
   });
 
   test('the Worker can end a session, with the right key only', async () => {
@@ -215,7 +215,7 @@ describe('reports', () => {
     hook.isDown = false;
     await online(name);
     const expected = ['client.connected', 'client.disconnected normal', 'client.connected'];
-    await vi.waitFor(() => expect(hook.eventsOf(name)).toEqual(expected), 5_000);
+    await vi.waitFor(() => expect(hook.eventsOf(name)).toEqual(expected));
   });
 
   test('a broker that is told to stop ends its sessions, reports that and leaves', async () => {

@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import { WebSocket, type RawData } from 'ws';
 import * as protocol from '../../../src/protocol/bridge.ts';
-import { BackOff } from '../../../node-service/back-off.ts';
+import { createBackOff } from '../../../node-service/back-off.ts';
 import type { BridgeConfig } from '../config.ts';
 import { readJson } from '../intake/json.ts';
 import { describeError, type Log } from '../../../node-service/log.ts';
@@ -73,7 +73,7 @@ export class WorkerLink {
   readonly #options: LinkOptions;
   readonly #instanceId = randomUUID();
   #clock = new WorkerClock();
-  readonly #backOff = new BackOff({ baseMs: 100, capMs: 5000 });
+  readonly #backOff = createBackOff({ baseMs: 100, capMs: 5000 });
   #socket: WebSocket | null = null;
   #wasEverWelcome = false;
   #welcomeAtMs = 0;
@@ -223,7 +223,7 @@ export class WorkerLink {
     if (wasWelcome) this.#options.onConnectedChange(false, this.#lastFrameAtMs);
     if (!this.#isWanted) return;
     this.#options.onRetry();
-    if (wasWelcome && Date.now() - this.#welcomeAtMs > stableAfterMs) this.#backOff.reset();
+    if (wasWelcome && Date.now() - this.#welcomeAtMs > stableAfterMs) this.#backOff.failures = 0;
     if (reason === protocol.linkCloseReasons.replaced) this.#options.onReplaced();
     let remedy = Object.hasOwn(remedies, reason) ? remedies[reason as keyof typeof remedies] : undefined;
     if (remedy !== undefined && !this.#wasEverWelcome) {

@@ -1,6 +1,6 @@
 // Decides when the bridge connects to the broker, with which version of MQTT, and how soon after a failure. It owns the
 // only connection. It must not decide what a message means or whether a command may be published.
-import { BackOff } from '../../../node-service/back-off.ts';
+import { createBackOff } from '../../../node-service/back-off.ts';
 import type { MqttConfig } from '../config.ts';
 import type { Log } from '../../../node-service/log.ts';
 import {
@@ -11,7 +11,7 @@ import {
   type IncomingMessage,
   type MqttVersion,
 } from './mqtt-connection.ts';
-import { SuspensionWatch } from '../../../node-service/suspension.ts';
+import { watchSuspension } from '../../../node-service/suspension.ts';
 
 export type BrokerEvents = {
   onSession: (isPresent: boolean) => void;
@@ -36,8 +36,8 @@ export class Broker {
   readonly #config: MqttConfig;
   readonly #log: Log;
   readonly #events: BrokerEvents;
-  readonly #backOff = new BackOff({ baseMs: 200, capMs: 10_000 });
-  readonly #suspension = new SuspensionWatch(() => this.#abandonSession());
+  readonly #backOff = createBackOff({ baseMs: 200, capMs: 10_000 });
+  readonly #suspension = watchSuspension(() => this.#abandonSession());
   #isAbandoned = false;
   #wasTakenOver = false;
   #openedAtMs: number | null = null;
@@ -167,7 +167,7 @@ export class Broker {
     this.connection = null;
     this.#openedAtMs = null;
     if (livedMs !== null) this.#events.onConnectedChange(false);
-    if (livedMs !== null && livedMs > stableAfterMs) this.#backOff.reset();
+    if (livedMs !== null && livedMs > stableAfterMs) this.#backOff.failures = 0;
     if (!this.#isWanted) return;
     if (unacceptableVersionCodes.includes(end.refusedCode ?? 0) && this.#config.protocol === 'auto') {
       this.#isVersionRefused = true;

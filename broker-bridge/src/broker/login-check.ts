@@ -7,80 +7,66 @@ import { runDetached } from '../../../node-service/detached.ts';
 import { describeError, type Log } from '../../../node-service/log.ts';
 import { connectOptions, unacceptableVersionCodes, type MqttVersion } from './mqtt-connection.ts';
 
-export type LoginState = 'unknown' | 'accepted' | 'refused' | 'unreachable';
+type LoginState = 'unknown' | 'accepted' | 'refused' | 'unreachable';
 type Attempt = { state: LoginState; cause: string; refusedCode: number | null };
 
 const firstAfterMs = 1_000;
 
-export class LoginCheck {
-  readonly #config: MqttConfig;
-  readonly #options: BridgeConfig['loginCheck'];
-  readonly #log: Log;
-  state: LoginState = 'unknown';
-  #timer: NodeJS.Timeout | undefined;
+export function createLoginCheck(config: MqttConfig, { everyMs, username }: BridgeConfig['loginCheck'], log: Log) {
+  let state: LoginState = 'unknown';
+  let timer: NodeJS.Timeout | undefined;
   /** Differs after each `stop`, so that the result of an attempt from before is ignored. */
-  #run: symbol | undefined;
+  let currentRun: symbol | undefined;
+  return { start, stop, readState: () => state };
 
-  constructor(config: MqttConfig, options: BridgeConfig['loginCheck'], log: Log) {
-    this.#config = config;
-    this.#options = options;
-    this.#log = log;
+  function start(): void {
+    if (currentRun !== undefined || everyMs === 0) return;
+    currentRun = Symbol('run');
+    plan(firstAfterMs);
   }
 
-  get hasFailed(): boolean {
-    return this.state === 'refused' || this.state === 'unreachable';
-  }
-
-  start(): void {
-    if (this.#run !== undefined || this.#options.everyMs === 0) return;
-    this.#run = Symbol('run');
-    this.#plan(firstAfterMs);
-  }
-
-  stop(): void {
-    this.#run = undefined;
-    this.state = 'unknown';
-    clearTimeout(this.#timer);
+  function stop(): void {
+    currentRun = undefined;
+    state = 'unknown';
+    clearTimeout(timer);
   }
 
   /** Spread, so that bridges that were started together do not come together. */
-  #plan(inMs: number): void {
-    this.#timer = setTimeout(() => runDetached(this.#check()), inMs * (0.8 + Math.random() * 0.4)).unref();
+  function plan(inMs: number): void {
+    timer = setTimeout(() => runDetached(check()), inMs * (0.8 + Math.random() * 0.4)).unref();
   }
 
-  async #check(): Promise<void> {
-    const run = this.#run;
-    const first = await this.#attempt(this.#config.protocol === '3.1.1' ? '3.1.1' : '5');
+  async function check(): Promise<void> {
+    const run = currentRun;
+    const first = await tryLogin(config.protocol === '3.1.1' ? '3.1.1' : '5');
     // Old brokers refuse the version, or close the connection without an answer.
     const maySpeakOlder =
-      this.#config.protocol === 'auto' &&
+      config.protocol === 'auto' &&
       (first.state === 'unreachable' || unacceptableVersionCodes.includes(first.refusedCode ?? 0));
-    const attempt = maySpeakOlder ? await this.#attempt('3.1.1') : first;
-    if (run === undefined || run !== this.#run) return;
-    this.#note(attempt);
-    this.#plan(this.#options.everyMs);
+    const attempt = maySpeakOlder ? await tryLogin('3.1.1') : first;
+    if (run === undefined || run !== currentRun) return;
+    note(attempt);
+    plan(everyMs);
   }
 
-  #note({ state, cause, refusedCode }: Attempt): void {
-    const before = this.state;
-    this.state = state;
-    if (state === before) return;
-    if (state === 'accepted') this.#log.info('the broker would let this standby in');
+  function note({ state: newState, cause, refusedCode }: Attempt): void {
+    if (newState === state) return;
+    state = newState;
+    if (state === 'accepted') log.info('the broker would let this standby in');
     else if (state === 'refused') {
-      this.#log.error('the broker would not let this standby in', {
+      log.error('the broker would not let this standby in', {
         alarm: true,
         cause,
         ...(refusedCode !== null && { refusedCode }),
         remedy:
           'compare MQTT_USERNAME and MQTT_PASSWORD with the account at the broker; for one that is bound to a client id set MQTT_CHECK_USERNAME',
       });
-    } else this.#log.warn('this standby does not reach the broker', { cause });
+    } else log.warn('this standby does not reach the broker', { cause });
   }
 
-  async #attempt(version: MqttVersion): Promise<Attempt> {
-    const { username } = this.#options;
+  async function tryLogin(version: MqttVersion): Promise<Attempt> {
     const options: IClientOptions = {
-      ...connectOptions(this.#config, version),
+      ...connectOptions(config, version),
       ...(username !== undefined && { username }),
       // A new id each time, so that no check takes over the session of another check.
       clientId: username ?? `latchwork-bridge-check-${randomBytes(6).toString('hex')}`,
@@ -89,7 +75,7 @@ export class LoginCheck {
     };
     // The properties ask for the session to be kept.
     delete options.properties;
-    const client = mqtt.connect(this.#config.url, options);
+    const client = mqtt.connect(config.url, options);
     // Errors after the answer change nothing.
     client.on('error', () => undefined);
     const attempt = await new Promise<Attempt>((resolve) => {

@@ -8,7 +8,7 @@ import { generate, type IConnackPacket } from 'mqtt-packet';
 import { maxPayloadBytes, uplinkFilters, type NotPublishedReason } from '../../../src/protocol/bridge.ts';
 import type { MqttConfig } from '../config.ts';
 import { describeError } from '../../../node-service/log.ts';
-import { Replies } from '../downlink/replies.ts';
+import { createReplies } from '../downlink/replies.ts';
 import type { SpoolItem } from '../spool/database.ts';
 import { openStream } from './open-stream.ts';
 import { PacketLimit, readCutPayload } from './packet-limit.ts';
@@ -67,7 +67,7 @@ export class MqttConnection {
   readonly #version: MqttVersion;
   readonly #events: ConnectionEvents;
   readonly #unanswered = new Set<(outcome: PublishOutcome) => void>();
-  readonly #replies = new Replies((topic) => this.#subscribeTo(topic));
+  readonly #replies = createReplies((topic) => this.#subscribeTo(topic));
   readonly #end: ConnectionEnd = {
     wasReached: true,
     refusedCode: null,

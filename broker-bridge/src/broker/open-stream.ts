@@ -5,7 +5,6 @@ import { connect as connectTls } from 'node:tls';
 import { createWebSocketStream, WebSocket } from 'ws';
 import type { MqttConfig } from '../config.ts';
 
-const defaultPorts: Record<string, number> = { 'mqtt:': 1883, 'mqtts:': 8883 };
 const subprotocol = 'mqtt';
 
 export function openStream({ url, tls }: MqttConfig): Duplex {
@@ -18,8 +17,7 @@ export function openStream({ url, tls }: MqttConfig): Duplex {
     return stream;
   }
   const host = hostname.replace(/^\[(.*)\]$/, '$1');
-  const address = { host, port: Number(port) || (defaultPorts[protocol] ?? 0) };
-  if (protocol === 'mqtt:') return connect(address);
+  if (protocol === 'mqtt:') return connect({ host, port: Number(port) || 1883 });
   // A server name is no IP address (RFC 6066 3).
-  return connectTls({ ...address, ...(isIP(host) === 0 && { servername: host }), ...tls });
+  return connectTls({ host, port: Number(port) || 8883, ...(isIP(host) === 0 && { servername: host }), ...tls });
 }

@@ -26,126 +26,122 @@ const minInactivityMs = 500;
 const maxInactivityMs = 60_000;
 const maxTopicBytes = 65_535;
 
-export class Downlink {
-  readonly #parts: Parts;
-  readonly #commands = new Map<string, Command>();
+export function createDownlink({ broker, link, log, metrics }: Parts) {
+  const commands = new Map<string, Command>();
   /** Commands that wait because the broker's receive maximum is reached. */
-  #waiting: Waiting[] = [];
-  #role: Role = 'standby';
-  #underWay = 0;
-  #isStopped = false;
-  #onIdle: (() => void) | null = null;
+  let waiting: Waiting[] = [];
+  let role: Role = 'standby';
+  let underWay = 0;
+  let isStopped = false;
+  let onIdle: (() => void) | null = null;
+  return { setRole, refuseWaiting, noteLinkChange, take, stop };
 
-  constructor(parts: Parts) {
-    this.#parts = parts;
-  }
-
-  setRole(role: Role): void {
-    this.#role = role;
-    this.refuseWaiting();
+  function setRole(newRole: Role): void {
+    role = newRole;
+    refuseWaiting();
   }
 
   /** Role, broker or the end of this process may have changed: answers the commands that cannot be published now. */
-  refuseWaiting(): void {
-    this.#waiting = this.#waiting.filter(({ frame }) => !this.#refuse(frame));
+  function refuseWaiting(): void {
+    waiting = waiting.filter(({ frame }) => !refuse(frame));
   }
 
   /** Results that the Worker may have missed are sent again when the link is back. */
-  noteLinkChange(isConnected: boolean, lastFrameAtMs: number): void {
-    for (const command of this.#commands.values()) {
+  function noteLinkChange(isConnected: boolean, lastFrameAtMs: number): void {
+    for (const command of commands.values()) {
       const { sentAtMs } = command;
       if (!isConnected && sentAtMs !== null && sentAtMs > lastFrameAtMs - unsureMs) command.sentAtMs = null;
-      if (isConnected && sentAtMs === null) this.#sendResult(command);
+      if (isConnected && sentAtMs === null) sendResult(command);
     }
   }
 
-  take(frame: PublishFrame): void {
-    this.#forgetOld();
-    const known = this.#commands.get(frame.id);
+  function take(frame: PublishFrame): void {
+    forgetOld();
+    const known = commands.get(frame.id);
     if (known !== undefined) {
-      this.#sendResult(known);
+      sendResult(known);
       return;
     }
-    this.#commands.set(frame.id, { result: null, sentAtMs: null, finishedAtMs: 0 });
-    if (this.#refuse(frame)) return;
-    this.#waiting.push({ frame, sinceMs: performance.now() });
-    this.#publishWaiting();
+    commands.set(frame.id, { result: null, sentAtMs: null, finishedAtMs: 0 });
+    if (refuse(frame)) return;
+    waiting.push({ frame, sinceMs: performance.now() });
+    publishWaiting();
   }
 
   /** Takes no more commands. Resolves when those at the broker are answered, at the latest after `maxMs`. */
-  async stop(maxMs: number): Promise<void> {
-    this.#isStopped = true;
-    this.refuseWaiting();
-    if (this.#underWay === 0) return;
-    const idle = new Promise<void>((resolve) => (this.#onIdle = resolve));
+  async function stop(maxMs: number): Promise<void> {
+    isStopped = true;
+    refuseWaiting();
+    if (underWay === 0) return;
+    const idle = new Promise<void>((resolve) => (onIdle = resolve));
     await Promise.race([idle, wait(maxMs, undefined, { ref: false })]);
   }
 
-  #publishWaiting(): void {
+  function publishWaiting(): void {
     let connection;
-    while ((connection = this.#parts.broker.connectionForPublish) !== null) {
-      const next = this.#waiting.shift();
+    while ((connection = broker.connectionForPublish) !== null) {
+      const next = waiting.shift();
       if (next === undefined) return;
-      if (!this.#refuse(next.frame)) runDetached(this.#publish(connection, next));
+      if (!refuse(next.frame)) runDetached(publish(connection, next));
     }
   }
 
   /** Reports a command that cannot be published now; false if it can. */
-  #refuse(frame: PublishFrame): boolean {
+  function refuse(frame: PublishFrame): boolean {
     let reason: NotPublishedReason;
     const { topic } = frame;
     // MQTT-3.3.2-2: no wildcards in the topic of a message; and no more bytes than a topic can have.
     if (topic === '' || /[+#\0]/.test(topic) || Buffer.byteLength(topic) > maxTopicBytes) reason = 'invalid';
-    else if (this.#role === 'standby') reason = 'standby';
-    else if (frame.expiresAtMs - this.#parts.link.nowMs() < minLeftMs) reason = 'expired';
-    else if (!this.#parts.broker.isConnected || this.#isStopped) reason = 'broker_disconnected';
+    else if (role === 'standby') reason = 'standby';
+    else if (frame.expiresAtMs - link.nowMs() < minLeftMs) reason = 'expired';
+    else if (!broker.isConnected || isStopped) reason = 'broker_disconnected';
     else return false;
-    this.#finish(frame.id, { type: 'not-published', reason });
+    finish(frame.id, { type: 'not-published', reason });
     return true;
   }
 
-  async #publish(connection: MqttConnection, { frame, sinceMs }: Waiting): Promise<void> {
+  async function publish(connection: MqttConnection, { frame, sinceMs }: Waiting): Promise<void> {
     const publishedAtMs = Date.now();
-    const leftMs = frame.expiresAtMs - this.#parts.link.nowMs();
+    const leftMs = frame.expiresAtMs - link.nowMs();
     // Bytes that are stuck on their way must not reach the broker after the expiry.
     const inactivityMs = Math.min(Math.max(leftMs, minInactivityMs), maxInactivityMs);
     const timer = setTimeout(() => connection.cutIfInactiveSince(publishedAtMs), inactivityMs);
-    this.#underWay += 1;
+    underWay += 1;
     const waitedSeconds = (performance.now() - sinceMs) / 1000;
     const expirySeconds = Math.max(1, Math.ceil(frame.messageExpirySeconds - waitedSeconds));
     const reply = frame.reply && { ...frame.reply, withinMs: leftMs };
     const outcome = await connection.publish(frame.topic, frame.payload, expirySeconds, reply);
     clearTimeout(timer);
-    this.#underWay -= 1;
-    this.#finish(frame.id, outcome);
-    if (this.#underWay === 0) this.#onIdle?.();
-    this.#publishWaiting();
+    underWay -= 1;
+    finish(frame.id, outcome);
+    if (underWay === 0) onIdle?.();
+    publishWaiting();
   }
 
-  #finish(id: string, outcome: PublishOutcome): void {
-    const command = this.#commands.get(id);
+  function finish(id: string, outcome: PublishOutcome): void {
+    const command = commands.get(id);
     if (command === undefined) return;
     const { type } = outcome;
-    this.#parts.metrics.commands.inc({ outcome: type === 'published' ? type : outcome.reason });
+    metrics.commands.inc({ outcome: type === 'published' ? type : outcome.reason });
     command.result = type === 'published' ? { ...outcome, id } : { type, id, reason: outcome.reason };
     command.finishedAtMs = Date.now();
-    this.#sendResult(command);
+    sendResult(command);
     if (type === 'published') return;
     const { reason, reasonCode } = outcome;
-    this.#parts.log.info('a command is not published', { id, reason, reasonCode });
+    log.info('a command is not published', { id, reason, reasonCode });
     // Nothing left this bridge: if the Worker sends it again in time, it may be published after all.
-    if (reason === 'broker_disconnected' || reason === 'standby') this.#commands.delete(id);
+    if (reason === 'broker_disconnected' || reason === 'standby') commands.delete(id);
   }
 
-  #sendResult(command: Command): void {
-    if (command.result !== null && this.#parts.link.send(command.result)) command.sentAtMs = Date.now();
+  function sendResult(command: Command): void {
+    if (command.result !== null && link.send(command.result)) command.sentAtMs = Date.now();
   }
 
-  #forgetOld(): void {
+  function forgetOld(): void {
     const before = Date.now() - rememberMs;
-    for (const [id, command] of this.#commands) {
+    for (const [id, command] of commands) {
       if (command.result === null || command.finishedAtMs > before) return;
-      this.#commands.delete(id);
+      commands.delete(id);
     }
   }
 }

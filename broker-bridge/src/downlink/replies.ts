@@ -4,49 +4,43 @@ import { maxReplyLength } from '../../../src/protocol/bridge.ts';
 
 type Waiting = { topic: string; containing: string; finish: (text: string | undefined) => void };
 
-export class Replies {
-  readonly #subscribe: (topic: string) => Promise<boolean>;
-  readonly #subscribed = new Map<string, Promise<boolean>>();
-  readonly #waiting = new Set<Waiting>();
-  readonly #ended = Promise.withResolvers<false>();
+/** @param subscribe resolves with whether the broker granted the topic */
+export function createReplies(subscribe: (topic: string) => Promise<boolean>) {
+  const subscribed = new Map<string, Promise<boolean>>();
+  const waiting = new Set<Waiting>();
+  const ended = Promise.withResolvers<false>();
+  return {
+    /** Asks the broker once for each topic, and again if it refused. */
+    subscribe: async (topic: string): Promise<boolean> => {
+      const granted = subscribed.get(topic) ?? subscribe(topic);
+      subscribed.set(topic, granted);
+      if (await Promise.race([granted, ended.promise])) return true;
+      subscribed.delete(topic);
+      return false;
+    },
 
-  /** `subscribe` resolves with whether the broker granted the topic. */
-  constructor(subscribe: (topic: string) => Promise<boolean>) {
-    this.#subscribe = subscribe;
-  }
+    /** `text` resolves with the reply, or with nothing after `withinMs`, a cancellation or the end of the connection. */
+    await: ({ topic, containing, withinMs }: { topic: string; containing: string; withinMs: number }) => {
+      const { promise: text, resolve } = Promise.withResolvers<string | undefined>();
+      const finish = (reply: string | undefined): void => {
+        clearTimeout(timer);
+        waiting.delete(own);
+        resolve(reply);
+      };
+      const own = { topic, containing, finish };
+      const timer = setTimeout(() => finish(undefined), withinMs);
+      waiting.add(own);
+      return { text, cancel: () => finish(undefined) };
+    },
 
-  /** Asks the broker once for each topic, and again if it refused. */
-  async subscribe(topic: string): Promise<boolean> {
-    const granted = this.#subscribed.get(topic) ?? this.#subscribe(topic);
-    this.#subscribed.set(topic, granted);
-    if (await Promise.race([granted, this.#ended.promise])) return true;
-    this.#subscribed.delete(topic);
-    return false;
-  }
+    take: (topic: string, text: string): void => {
+      if (text.length > maxReplyLength) return;
+      for (const entry of waiting) if (entry.topic === topic && text.includes(entry.containing)) entry.finish(text);
+    },
 
-  /** `text` resolves with the reply, or with nothing after `withinMs`, a cancellation or the end of the connection. */
-  await({ topic, containing, withinMs }: { topic: string; containing: string; withinMs: number }) {
-    const { promise: text, resolve } = Promise.withResolvers<string | undefined>();
-    const finish = (reply: string | undefined): void => {
-      clearTimeout(timer);
-      this.#waiting.delete(waiting);
-      resolve(reply);
-    };
-    const waiting = { topic, containing, finish };
-    const timer = setTimeout(() => finish(undefined), withinMs);
-    this.#waiting.add(waiting);
-    return { text, cancel: () => finish(undefined) };
-  }
-
-  take(topic: string, text: string): void {
-    if (text.length > maxReplyLength) return;
-    for (const waiting of this.#waiting) {
-      if (waiting.topic === topic && text.includes(waiting.containing)) waiting.finish(text);
-    }
-  }
-
-  end(): void {
-    this.#ended.resolve(false);
-    for (const { finish } of [...this.#waiting]) finish(undefined);
-  }
+    end: (): void => {
+      ended.resolve(false);
+      for (const { finish } of [...waiting]) finish(undefined);
+    },
+  };
 }

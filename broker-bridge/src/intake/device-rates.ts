@@ -7,43 +7,40 @@ const sweepEveryMs = 60_000;
 /** After a longer absence devices may have sent more than they are allowed to make up for. */
 const maxAbsenceMs = 3_600_000;
 
-export class DeviceRates {
-  readonly #intervalMs: number;
-  readonly #burstMs: number;
-  readonly #fullAtMs = new Map<string, number>();
-  #sweepAtMs = 0;
-  #absence = { ms: 0, endedAtMs: 0 };
+export type DeviceRates = ReturnType<typeof createDeviceRates>;
 
-  constructor({ messagesPerSecond, burst }: RateLimits) {
-    this.#intervalMs = 1000 / messagesPerSecond;
-    this.#burstMs = burst * this.#intervalMs;
-  }
+export function createDeviceRates({ messagesPerSecond, burst }: RateLimits) {
+  const intervalMs = 1000 / messagesPerSecond;
+  const burstMs = burst * intervalMs;
+  const fullAtMs = new Map<string, number>();
+  let sweepAtMs = 0;
+  let absence = { ms: 0, endedAtMs: 0 };
+  return { noteAbsence, take, waitMs };
 
   /** What devices sent while nobody read comes at once: that is no flood. */
-  noteAbsence(ms: number, nowMs: number): void {
-    this.#absence = { ms: Math.min(ms, maxAbsenceMs), endedAtMs: nowMs };
+  function noteAbsence(ms: number, nowMs: number): void {
+    absence = { ms: Math.min(ms, maxAbsenceMs), endedAtMs: nowMs };
   }
 
   /** Whether the device may send a message now; if so, it counts. */
-  take(device: string, nowMs: number): boolean {
-    if (this.waitMs(device, nowMs) > 0) return false;
-    this.#sweep(nowMs);
-    const fullAtMs = Math.max(this.#fullAtMs.get(device) ?? 0, nowMs);
-    this.#fullAtMs.set(device, fullAtMs + this.#intervalMs);
+  function take(device: string, nowMs: number): boolean {
+    if (waitMs(device, nowMs) > 0) return false;
+    sweep(nowMs);
+    fullAtMs.set(device, Math.max(fullAtMs.get(device) ?? 0, nowMs) + intervalMs);
     return true;
   }
 
   /** How long the device has to wait until it may; 0 if it may now. */
-  waitMs(device: string, nowMs: number): number {
-    const fullInMs = Math.max(0, (this.#fullAtMs.get(device) ?? 0) - nowMs) + this.#intervalMs;
-    const { ms, endedAtMs } = this.#absence;
+  function waitMs(device: string, nowMs: number): number {
+    const fullInMs = Math.max(0, (fullAtMs.get(device) ?? 0) - nowMs) + intervalMs;
+    const { ms, endedAtMs } = absence;
     const creditMs = Math.max(0, ms - (nowMs - endedAtMs));
-    return Math.max(0, fullInMs - this.#burstMs - creditMs);
+    return Math.max(0, fullInMs - burstMs - creditMs);
   }
 
-  #sweep(nowMs: number): void {
-    if (nowMs < this.#sweepAtMs) return;
-    this.#sweepAtMs = nowMs + sweepEveryMs;
-    for (const [device, fullAtMs] of this.#fullAtMs) if (fullAtMs <= nowMs) this.#fullAtMs.delete(device);
+  function sweep(nowMs: number): void {
+    if (nowMs < sweepAtMs) return;
+    sweepAtMs = nowMs + sweepEveryMs;
+    for (const [device, atMs] of fullAtMs) if (atMs <= nowMs) fullAtMs.delete(device);
   }
 }

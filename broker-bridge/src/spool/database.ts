@@ -77,60 +77,54 @@ const schema = `
 const selectMessages = `SELECT seq, received_at_ms AS receivedAtMs, topic, payload, retain, dup,
   sole_reader AS soleReader, redelivery_of AS redeliveryOf, true_bytes AS trueBytes FROM message`;
 
-export class SpoolDatabase {
-  readonly #database: DatabaseSync;
-  readonly #insert;
-  readonly #delete;
-  readonly #addDeliveries;
-  readonly #deleteDeliveries;
+export type SpoolDatabase = ReturnType<typeof useDatabase>;
+
+/**
+ * Null while another process has the folder: SQLite's exclusive lock ends with its process, however that ends.
+ * @throws Error that says what to do
+ */
+export function openDatabase(dir: string): SpoolDatabase | null {
+  const path = join(dir, 'spool.sqlite');
+  let database: DatabaseSync | null = null;
+  try {
+    database = new DatabaseSync(path);
+    // Exclusive from the first access on. FULL: a commit returns when it would survive a power cut.
+    database.exec('PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL');
+    database.exec(`PRAGMA wal_autocheckpoint = ${walPages}`);
+    createTables(database);
+    const check = database.prepare('PRAGMA quick_check(1)').get()?.['quick_check'];
+    if (check !== 'ok') throw new DamageError(String(check));
+    return useDatabase(database);
+  } catch (error) {
+    database?.close();
+    if (readErrorCode(error) === sqliteBusy) return null;
+    throw new Error(explainUnopened(path, error), { cause: error });
+  }
+}
+
+function useDatabase(database: DatabaseSync) {
+  const insert = database.prepare(
+    `INSERT INTO message (seq, received_at_ms, topic, payload, retain, dup, sole_reader, redelivery_of, true_bytes)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+  );
+  const deleteRange = database.prepare('DELETE FROM message WHERE seq BETWEEN ? AND ?');
+  const addDeliveries = database.prepare('INSERT INTO delivery_group (last_number, entries) VALUES (?, ?)');
+  const deleteDeliveries = database.prepare('DELETE FROM delivery_group WHERE last_number <= ?');
   /** Deliveries are numbered from 1 on; a group has the number of its last one. */
-  #lastDelivery = 0;
-
-  private constructor(database: DatabaseSync) {
-    this.#database = database;
-    this.#insert = database.prepare(
-      `INSERT INTO message (seq, received_at_ms, topic, payload, retain, dup, sole_reader, redelivery_of, true_bytes)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-    );
-    this.#delete = database.prepare('DELETE FROM message WHERE seq BETWEEN ? AND ?');
-    this.#addDeliveries = database.prepare('INSERT INTO delivery_group (last_number, entries) VALUES (?, ?)');
-    this.#deleteDeliveries = database.prepare('DELETE FROM delivery_group WHERE last_number <= ?');
-  }
-
-  /**
-   * Null while another process has the folder: SQLite's exclusive lock ends with its process, however that ends.
-   * @throws Error that says what to do
-   */
-  static open(dir: string): SpoolDatabase | null {
-    const path = join(dir, 'spool.sqlite');
-    let database: DatabaseSync | null = null;
-    try {
-      database = new DatabaseSync(path);
-      // Exclusive from the first access on. FULL: a commit returns when it would survive a power cut.
-      database.exec('PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL');
-      database.exec(`PRAGMA wal_autocheckpoint = ${walPages}`);
-      createTables(database);
-      const check = database.prepare('PRAGMA quick_check(1)').get()?.['quick_check'];
-      if (check !== 'ok') throw new DamageError(String(check));
-      return new SpoolDatabase(database);
-    } catch (error) {
-      database?.close();
-      if (readErrorCode(error) === sqliteBusy) return null;
-      throw new Error(explainUnopened(path, error), { cause: error });
-    }
-  }
+  let lastDelivery = 0;
+  return { readState, commit, read, readThese, close: () => database.close() };
 
   /** @throws Error if the unsent messages belong to a bridge of another name */
-  readState(bridgeId: string): OpenedSpool {
-    const row = this.#database.prepare('SELECT * FROM spool').get();
-    const { depth, bytes } = this.#database
+  function readState(bridgeId: string): OpenedSpool {
+    const row = database.prepare('SELECT * FROM spool').get();
+    const { depth, bytes } = database
       .prepare(
         `SELECT count(*) AS depth, total(length(topic) + length(payload) + ${itemOverheadBytes}) AS bytes FROM message`,
       )
       .get() as { depth: number; bytes: number };
     const owner = row === undefined ? undefined : String(row['bridge_id']);
     if (row !== undefined && owner === bridgeId) {
-      const deliveries = this.#readDeliveries();
+      const deliveries = readDeliveries();
       const lastReceivedAtMs = Number(row['last_received_at_ms']);
       const { spool_id: spoolId, last_seq: lastSeq } = row;
       return { spoolId: String(spoolId), lastSeq: Number(lastSeq), lastReceivedAtMs, depth, bytes, deliveries };
@@ -142,9 +136,9 @@ export class SpoolDatabase {
     }
     // A folder that was copied from another bridge must not go on under the same name: `seq` would be given twice.
     const spoolId = `${bridgeId}-${randomBytes(8).toString('hex')}`;
-    this.#inTransaction(() => {
-      this.#database.exec('DELETE FROM spool; DELETE FROM delivery_group');
-      this.#database
+    inTransaction(() => {
+      database.exec('DELETE FROM spool; DELETE FROM delivery_group');
+      database
         .prepare('INSERT INTO spool (spool_id, bridge_id, last_seq, last_received_at_ms) VALUES (?, ?, 0, 0)')
         .run(spoolId, bridgeId);
     });
@@ -152,24 +146,24 @@ export class SpoolDatabase {
   }
 
   /** Adds a group and deletes what is done, both or neither; returns when that would survive a power cut. */
-  commit(group: SpoolGroup | null, doneSeqs: Float64Array): void {
-    const lastDelivery = this.#lastDelivery;
+  function commit(group: SpoolGroup | null, doneSeqs: Float64Array): void {
+    const lastBefore = lastDelivery;
     try {
-      this.#inTransaction(() => {
-        this.#deleteSeqs(doneSeqs);
-        if (group !== null) this.#addGroup(group);
+      inTransaction(() => {
+        deleteSeqs(doneSeqs);
+        if (group !== null) addGroup(group);
       });
     } catch (error) {
-      this.#lastDelivery = lastDelivery;
-      throw new AggregateError([error, ...this.#makeRoom(doneSeqs)]);
+      lastDelivery = lastBefore;
+      throw new AggregateError([error, ...makeRoom(doneSeqs)]);
     }
   }
 
   /** The oldest items after `seq`: at least one if there is any, whatever its size. */
-  read(afterSeq: number, maxItems: number, maxBytes: number): SpoolItem[] {
+  function read(afterSeq: number, maxItems: number, maxBytes: number): SpoolItem[] {
     const items: SpoolItem[] = [];
     let bytes = 0;
-    const rows = this.#database.prepare(`${selectMessages} WHERE seq > ? ORDER BY seq`);
+    const rows = database.prepare(`${selectMessages} WHERE seq > ? ORDER BY seq`);
     for (const row of rows.iterate(afterSeq) as Iterable<MessageRow>) {
       items.push(itemOf(row));
       bytes += row.payload.length;
@@ -178,61 +172,57 @@ export class SpoolDatabase {
     return items;
   }
 
-  readThese(seqs: number[]): SpoolItem[] {
-    const rows = this.#database.prepare(`${selectMessages} WHERE seq IN (SELECT value FROM json_each(?)) ORDER BY seq`);
+  function readThese(seqs: number[]): SpoolItem[] {
+    const rows = database.prepare(`${selectMessages} WHERE seq IN (SELECT value FROM json_each(?)) ORDER BY seq`);
     return (rows.all(JSON.stringify(seqs)) as MessageRow[]).map(itemOf);
   }
 
-  close(): void {
-    this.#database.close();
-  }
-
-  #inTransaction(write: () => void): void {
-    this.#database.exec('BEGIN IMMEDIATE');
+  function inTransaction(write: () => void): void {
+    database.exec('BEGIN IMMEDIATE');
     try {
       write();
-      this.#database.exec('COMMIT');
+      database.exec('COMMIT');
     } catch (error) {
-      if (this.#database.isTransaction) this.#database.exec('ROLLBACK');
+      if (database.isTransaction) database.exec('ROLLBACK');
       throw error;
     }
   }
 
-  #addGroup({ items, deliveries, forgetsDeliveries }: SpoolGroup): void {
+  function addGroup({ items, deliveries, forgetsDeliveries }: SpoolGroup): void {
     for (const { seq, receivedAtMs, topic, payload, redeliveryOf, trueBytes, ...flags } of items) {
       const [retain, dup, soleReader] = [Number(flags.retain), Number(flags.dup), Number(flags.soleReader)];
-      this.#insert.run(seq, receivedAtMs, topic, payload, retain, dup, soleReader, redeliveryOf, trueBytes);
+      insert.run(seq, receivedAtMs, topic, payload, retain, dup, soleReader, redeliveryOf, trueBytes);
     }
     const { seq: lastSeq, receivedAtMs: lastReceivedAtMs } = items.at(-1) ?? { seq: 0, receivedAtMs: 0 };
-    this.#database.exec(`UPDATE spool SET last_seq = ${lastSeq}, last_received_at_ms = ${lastReceivedAtMs}`);
-    if (forgetsDeliveries) this.#deleteDeliveries.run(this.#lastDelivery);
+    database.exec(`UPDATE spool SET last_seq = ${lastSeq}, last_received_at_ms = ${lastReceivedAtMs}`);
+    if (forgetsDeliveries) deleteDeliveries.run(lastDelivery);
     if (deliveries.length === 0) return;
-    this.#lastDelivery += deliveries.length / numbersPerDelivery;
-    this.#addDeliveries.run(this.#lastDelivery, new Uint8Array(deliveries.buffer));
-    this.#deleteDeliveries.run(this.#lastDelivery - maxDeliveries);
+    lastDelivery += deliveries.length / numbersPerDelivery;
+    addDeliveries.run(lastDelivery, new Uint8Array(deliveries.buffer));
+    deleteDeliveries.run(lastDelivery - maxDeliveries);
   }
 
-  #readDeliveries(): Float64Array {
-    const rows = this.#database.prepare('SELECT last_number, entries FROM delivery_group ORDER BY last_number').all();
-    this.#lastDelivery = Number(rows.at(-1)?.['last_number'] ?? 0);
+  function readDeliveries(): Float64Array {
+    const rows = database.prepare('SELECT last_number, entries FROM delivery_group ORDER BY last_number').all();
+    lastDelivery = Number(rows.at(-1)?.['last_number'] ?? 0);
     const bytes = Buffer.concat(rows.map(({ entries }) => entries as Uint8Array));
     return new Float64Array(new Uint8Array(bytes).buffer);
   }
 
   /** Finished messages lie side by side for the most part: one statement for each range of them. */
-  #deleteSeqs(doneSeqs: Float64Array): void {
+  function deleteSeqs(doneSeqs: Float64Array): void {
     const sorted = doneSeqs.toSorted();
     for (let first = 0, next = 1; first < sorted.length; first = next, next += 1) {
       while (sorted[next] === (sorted[next - 1] ?? 0) + 1) next += 1;
-      this.#delete.run(sorted[first] ?? 0, sorted[next - 1] ?? 0);
+      deleteRange.run(sorted[first] ?? 0, sorted[next - 1] ?? 0);
     }
   }
 
   /** For a full disk: gives back the space of the log and deletes without adding. Answers the errors. */
-  #makeRoom(doneSeqs: Float64Array): unknown[] {
+  function makeRoom(doneSeqs: Float64Array): unknown[] {
     try {
-      this.#database.exec('PRAGMA wal_checkpoint(TRUNCATE)');
-      if (doneSeqs.length > 0) this.#inTransaction(() => this.#deleteSeqs(doneSeqs));
+      database.exec('PRAGMA wal_checkpoint(TRUNCATE)');
+      if (doneSeqs.length > 0) inTransaction(() => deleteSeqs(doneSeqs));
       return [];
     } catch (error) {
       return [error];

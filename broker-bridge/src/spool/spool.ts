@@ -5,7 +5,7 @@ import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promis
 import type { Delivery } from '../intake/deliveries.ts';
 import { describeError, type Log } from '../../../node-service/log.ts';
 import { itemOverheadBytes, type OpenedSpool, type SpoolGroup, type SpoolItem } from './database.ts';
-import { SpoolThread } from './thread.ts';
+import { startSpoolThread, type SpoolThread } from './thread.ts';
 
 export type SpoolOptions = { dir: string; maxBytes: number; bridgeId: string; log: Log; lockWaitMs?: number };
 export type SpooledMessage = Omit<SpoolItem, 'seq'>;
@@ -67,7 +67,7 @@ export class Spool {
   /** @throws Error that says what to do if the database cannot be opened */
   static async open(options: SpoolOptions): Promise<{ spool: Spool; deliveries: Float64Array }> {
     const { dir, bridgeId, lockWaitMs = 0 } = options;
-    const { thread, state } = await SpoolThread.start({ dir, bridgeId, lockWaitMs });
+    const { state, ...thread } = await startSpoolThread({ dir, bridgeId, lockWaitMs });
     const spool = new Spool(options, thread, state);
     const { spoolId, depth, bytes } = state;
     options.log.info('spool opened', { spoolId, nextSeq: spool.#nextSeq, depth, bytes });

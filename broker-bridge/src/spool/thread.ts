@@ -15,37 +15,32 @@ export type SpoolAnswer = { value: unknown } | { failure: string; isByDisk?: boo
 /** The spool cannot be opened now; it may be later. */
 export class DiskRefusal extends Error {}
 
-export class SpoolThread {
-  /** An error that the thread does not catch has no listener here: it ends the process. */
-  readonly #worker: Worker;
-  readonly #waiting: ((answer: SpoolAnswer) => void)[] = [];
+export type SpoolThread = Omit<Awaited<ReturnType<typeof startSpoolThread>>, 'state'>;
 
-  private constructor(options: SpoolThreadOptions) {
-    this.#worker = new Worker(new URL('./worker.ts', import.meta.url), { workerData: options });
-    this.#worker.on('message', (answer: SpoolAnswer) => this.#waiting.shift()?.(answer));
-  }
+/** @throws Error that says what to do if the database cannot be opened */
+export async function startSpoolThread(options: SpoolThreadOptions) {
+  // An error that the thread does not catch has no listener here: it ends the process.
+  const worker = new Worker(new URL('./worker.ts', import.meta.url), { workerData: options });
+  const waiting: ((answer: SpoolAnswer) => void)[] = [];
+  worker.on('message', (answer: SpoolAnswer) => waiting.shift()?.(answer));
 
-  /** @throws Error that says what to do if the database cannot be opened */
-  static async start(options: SpoolThreadOptions): Promise<{ thread: SpoolThread; state: OpenedSpool }> {
-    const thread = new SpoolThread(options);
-    return { thread, state: (await thread.#next()) as OpenedSpool };
-  }
-
-  /** A Buffer loses its prototype between threads: it arrives as a plain Uint8Array. */
-  async read<M extends 'read' | 'readThese'>(method: M, args: SpoolArguments[M]): Promise<SpoolItem[]> {
-    const items = await this.call(method, args);
-    return items.map((item) => ({ ...item, payload: Buffer.from(item.payload.buffer) }));
-  }
-
-  /** Rejects when the disk refuses, and then may be asked again. */
-  call<M extends SpoolMethod>(method: M, args: SpoolArguments[M]): Promise<ReturnType<SpoolDatabase[M]>> {
-    this.#worker.postMessage({ method, args } satisfies SpoolRequest<M>);
-    return this.#next() as Promise<ReturnType<SpoolDatabase[M]>>;
-  }
-
-  async #next(): Promise<unknown> {
-    const answer = await new Promise<SpoolAnswer>((resolve) => this.#waiting.push(resolve));
+  const next = async (): Promise<unknown> => {
+    const answer = await new Promise<SpoolAnswer>((resolve) => waiting.push(resolve));
     if ('failure' in answer) throw new (answer.isByDisk === true ? DiskRefusal : Error)(answer.failure);
     return answer.value;
-  }
+  };
+
+  /** Rejects when the disk refuses, and then may be asked again. */
+  const call = <M extends SpoolMethod>(method: M, args: SpoolArguments[M]) => {
+    worker.postMessage({ method, args } satisfies SpoolRequest<M>);
+    return next() as Promise<ReturnType<SpoolDatabase[M]>>;
+  };
+
+  /** A Buffer loses its prototype between threads: it arrives as a plain Uint8Array. */
+  const read = async <M extends 'read' | 'readThese'>(method: M, args: SpoolArguments[M]): Promise<SpoolItem[]> => {
+    const items = await call(method, args);
+    return items.map((item) => ({ ...item, payload: Buffer.from(item.payload.buffer) }));
+  };
+
+  return { call, read, state: (await next()) as OpenedSpool };
 }

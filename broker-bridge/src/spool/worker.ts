@@ -3,7 +3,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { parentPort, workerData } from 'node:worker_threads';
 import { describeError } from '../../../node-service/log.ts';
-import { isByDisk, SpoolDatabase } from './database.ts';
+import { isByDisk, openDatabase, type SpoolDatabase } from './database.ts';
 import type { SpoolAnswer, SpoolArguments, SpoolMethod, SpoolRequest, SpoolThreadOptions } from './thread.ts';
 
 const lockRetryMs = 100;
@@ -13,10 +13,10 @@ const port = parentPort;
 const { dir, bridgeId, lockWaitMs } = workerData as SpoolThreadOptions;
 
 /** Waits for a bridge that is leaving. */
-async function openDatabase(): Promise<SpoolDatabase> {
+async function waitForDatabase(): Promise<SpoolDatabase> {
   const giveUpAtMs = Date.now() + lockWaitMs;
   for (;;) {
-    const database = SpoolDatabase.open(dir);
+    const database = openDatabase(dir);
     if (database !== null) return database;
     if (Date.now() >= giveUpAtMs) {
       throw new Error('SPOOL_DIR is in use by another bridge: give each bridge a folder of its own');
@@ -26,7 +26,7 @@ async function openDatabase(): Promise<SpoolDatabase> {
 }
 
 try {
-  const database = await openDatabase();
+  const database = await waitForDatabase();
   const methods: { [M in SpoolMethod]: (...args: SpoolArguments[M]) => unknown } = database;
   const state = database.readState(bridgeId);
   port.on('message', <M extends SpoolMethod>({ method, args }: SpoolRequest<M>) => {

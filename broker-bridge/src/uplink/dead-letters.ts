@@ -5,48 +5,46 @@ import { join } from 'node:path';
 
 const files = 5;
 
-export class DeadLetters {
-  readonly #path: string;
-  readonly #maxFileBytes: number;
-  /** One writer at a time, so that a rotation cannot cut a line in two. */
-  #last: Promise<unknown> = Promise.resolve();
+export type DeadLetters = ReturnType<typeof openDeadLetters>;
 
-  constructor({ dir, maxBytes }: { dir: string; maxBytes: number }) {
-    this.#path = join(dir, 'dead-letters.jsonl');
-    this.#maxFileBytes = Math.floor(maxBytes / files);
-  }
+export function openDeadLetters({ dir, maxBytes }: { dir: string; maxBytes: number }) {
+  const path = join(dir, 'dead-letters.jsonl');
+  const maxFileBytes = Math.floor(maxBytes / files);
+  /** One writer at a time, so that a rotation cannot cut a line in two. */
+  let last: Promise<unknown> = Promise.resolve();
+  return { add };
 
   /** Resolves when the lines are on the disk. */
-  async add(letters: Record<string, unknown>[]): Promise<void> {
+  async function add(letters: Record<string, unknown>[]): Promise<void> {
     const lines = letters.map((letter) => `${JSON.stringify(letter)}\n`);
-    const written = this.#last.then(() => this.#write(lines));
+    const written = last.then(() => write(lines));
     // The caller hears of a failure; the next writer only waits for the end.
-    this.#last = Promise.allSettled([written]);
+    last = Promise.allSettled([written]);
     return written;
   }
 
-  async #write(lines: string[]): Promise<void> {
-    let size = (await stat(this.#path).catch(ignoreMissing))?.size ?? 0;
+  async function write(lines: string[]): Promise<void> {
+    let size = (await stat(path).catch(ignoreMissing))?.size ?? 0;
     let part = '';
     for (const line of lines) {
       const bytes = Buffer.byteLength(line);
-      if (size > 0 && size + bytes > this.#maxFileBytes) {
-        await this.#append(part);
-        await this.#rotate();
+      if (size > 0 && size + bytes > maxFileBytes) {
+        await append(part);
+        await rotate();
         [size, part] = [0, ''];
       }
       size += bytes;
       part += line;
     }
-    await this.#append(part);
+    await append(part);
   }
 
-  async #append(text: string): Promise<void> {
-    if (text !== '') await appendFile(this.#path, text, { mode: 0o600, flush: true });
+  async function append(text: string): Promise<void> {
+    if (text !== '') await appendFile(path, text, { mode: 0o600, flush: true });
   }
 
-  async #rotate(): Promise<void> {
-    const pathOf = (age: number): string => (age === 0 ? this.#path : this.#path.replace(/jsonl$/, `${age}.jsonl`));
+  async function rotate(): Promise<void> {
+    const pathOf = (age: number): string => (age === 0 ? path : path.replace(/jsonl$/, `${age}.jsonl`));
     for (let age = files - 2; age >= 0; age -= 1) await rename(pathOf(age), pathOf(age + 1)).catch(ignoreMissing);
   }
 }

@@ -1,7 +1,7 @@
 // Messages for the Worker, in order for each device: a device has at most one batch under way, and what was not taken stays
 // at the front of its line. Devices share a batch fairly. Devices that were not served lately wait in a queue of their own:
 // of most of their messages only the numbers are in memory. It knows nothing of HTTP or disks.
-import { BackOff } from '../../../node-service/back-off.ts';
+import { createBackOff, type BackOff } from '../../../node-service/back-off.ts';
 
 export type Queued = { device: string; receivedAtMs: number; bytes: number; item: { seq: number } };
 
@@ -161,7 +161,7 @@ export class DeviceQueue<T extends Queued> {
         this.#events.onFetch(device, line.later.splice(0, fetchAtOnce));
       } else if (line.items.length === 0) this.#lines.delete(device);
       else if (left.some((item) => unsent.get(item) === true)) {
-        line.backOff ??= new BackOff({ baseMs: 200, capMs: 10_000 });
+        line.backOff ??= createBackOff({ baseMs: 200, capMs: 10_000 });
         this.#park(line);
         const retry = (): void => {
           this.#makeReady(device, line);

@@ -1,7 +1,7 @@
 // Brings spooled messages to the Worker and retries until each one is answered for: batches, several under way.
 // It must not drop a message, nor send two batches with one device's messages at the same time.
 import * as protocol from '../../../src/protocol/bridge.ts';
-import { BackOff } from '../../../node-service/back-off.ts';
+import { createBackOff } from '../../../node-service/back-off.ts';
 import type { DeadLetters } from './dead-letters.ts';
 import { runDetached } from '../../../node-service/detached.ts';
 import { DeviceQueue, type QueueName } from './device-queue.ts';
@@ -54,7 +54,7 @@ export class Uplink {
       runDetached(fetched.then((items) => this.#queue.addFetched(device, items.map(prepare))));
     },
   });
-  readonly #backOff = new BackOff({ baseMs: 200, capMs: 10_000 });
+  readonly #backOff = createBackOff({ baseMs: 200, capMs: 10_000 });
   readonly #underWay: Record<QueueName, number> = { usual: 0, held: 0 };
   readonly progress: UplinkProgress;
   isUnauthorized = false;
@@ -170,10 +170,7 @@ export class Uplink {
 
   async #sendBatch(name: QueueName, batch: UplinkMessage[]): Promise<void> {
     this.#underWay[name] += 1;
-    const refused = batch.flatMap((queued) => (queued.refusal === null ? [] : [[queued, queued.refusal] as const]));
-    const kept = await this.#putAside(new Map(refused));
-    const rest = await this.#post(batch.filter(({ refusal }) => refusal === null));
-    const unsent: Unsent = new Map([...kept, ...rest]);
+    const unsent = await this.#post(batch);
     this.#underWay[name] -= 1;
     this.#parts.metrics.retries.inc(unsent.size);
     this.#queue.finish(batch, unsent);
@@ -325,7 +322,7 @@ export class Uplink {
 
   #noteWorkerAnswers(): void {
     if (this.#isFailing) this.#parts.log.info('the Worker takes messages again');
-    this.#backOff.reset();
+    this.#backOff.failures = 0;
     this.isUnauthorized = false;
     this.#isBackingOff = false;
     this.#pausedUntilMs = 0;

@@ -1,6 +1,7 @@
 // What a device is told when the service refuses its CONNECT or ends its session: the codes of both versions of MQTT, and
 // the code that closes the WebSocket. One table each, over a closed list of reasons.
 import type { ProtocolLevel, Qos } from '../../protocol/mqtt-codec/client-packets.ts';
+import { isProtocolError, type MalformedReason } from '../../protocol/mqtt-codec/malformed.ts';
 import type { Refusal } from '../refusal.ts';
 
 /** CONNACK (MQTT 3.2.2.3, MQTT5 3.2.2.2): return code of MQTT 3.1.1, reason code of MQTT 5. */
@@ -72,6 +73,11 @@ export function disconnectCodeOf(reason: DirectEndReason): number {
 
 export function closeCodeOf(reason: DirectEndReason): number {
   return endCodes[reason][1];
+}
+
+export function endOfMalformed(malformed: MalformedReason): { reason: DirectEndReason; malformed?: MalformedReason } {
+  if (malformed === 'packet_too_large') return { reason: 'packet_too_large' };
+  return { reason: isProtocolError(malformed) ? 'protocol_error' : 'malformed_packet', malformed };
 }
 
 export type FilterRefusal = 'forbidden' | 'invalid' | 'shared' | 'too_many';

@@ -1,9 +1,15 @@
 // What CONNECT says, checked before its password is: who the device is by its name, and whether the service can serve
 // what it asks for. Credentials are checked by the device's core.
-import type { ConnectPacket } from '../../protocol/mqtt-codec/client-packets.ts';
+import {
+  maxConnectBytes,
+  readPacket,
+  type ConnectPacket,
+  type ProtocolLevel,
+} from '../../protocol/mqtt-codec/client-packets.ts';
+import type { PacketReader } from '../../protocol/mqtt-codec/packet-reader.ts';
 import { topicActions } from '../../protocol/mqtt.ts';
 import { messagingName, parseMessagingName, topicOf, type DeviceIdentity } from '../topics.ts';
-import type { ConnectRefusal } from './answer-codes.ts';
+import { closeCodeOf, endOfMalformed, type ConnectRefusal } from './answer-codes.ts';
 
 export type DirectLogin = {
   device: DeviceIdentity;
@@ -13,6 +19,28 @@ export type DirectLogin = {
 };
 
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+type First =
+  ConnectPacket | { level: ProtocolLevel; refusal: ConnectRefusal } | { drop: { code: number; cause: string } };
+
+/** MQTT-3.1.0-1 */
+const connectExpected = { drop: { code: 1002, cause: 'CONNECT expected' } };
+
+/** Undefined until `reader` has a whole CONNECT. `drop`: the standard allows no answer. */
+export function readConnect(reader: PacketReader): First | undefined {
+  const raw = reader.next(maxConnectBytes);
+  // A client of another protocol may never send what the reader would wait for.
+  if (raw === undefined) return (reader.rest()[0] ?? 0x10) === 0x10 ? undefined : connectExpected;
+  const packet = 'malformed' in raw ? raw : readPacket(raw, 4);
+  if ('malformed' in packet) {
+    const { reason, malformed } = endOfMalformed(packet.malformed);
+    return { drop: { code: closeCodeOf(reason), cause: malformed ?? reason } };
+  }
+  if (packet.type === 'connect') return packet;
+  // MQTT-3.1.2-2. A client of a later version than 5 reads an answer of version 5.
+  if (packet.type === 'connect_other_version') return { level: packet.level > 5 ? 5 : 4, refusal: 'version' };
+  return connectExpected;
+}
 
 /** @param deviceId of the object that was reached: the username has to name this very device */
 export function readLogin(connect: ConnectPacket, deviceId: string): DirectLogin | { refusal: ConnectRefusal } {

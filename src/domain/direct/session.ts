@@ -8,14 +8,14 @@ import {
   type PublishPacket,
   type SubscribePacket,
 } from '../../protocol/mqtt-codec/client-packets.ts';
-import { isProtocolError, type MalformedReason } from '../../protocol/mqtt-codec/malformed.ts';
+import type { MalformedReason } from '../../protocol/mqtt-codec/malformed.ts';
 import type { RawPacket, Unreadable } from '../../protocol/mqtt-codec/packet-reader.ts';
 import { encodeSuback, encodeUnsuback, pingresp } from '../../protocol/mqtt-codec/server-packets.ts';
 import { topicActions, type TopicAction } from '../../protocol/mqtt.ts';
 import { mayUse, rightsOfDevice, type TopicRight } from '../topic-rights.ts';
 import { isFilter, matchesFilter, topicOf, type DeviceIdentity } from '../topics.ts';
 import { mentionedCommands } from '../device/messages/messages.ts';
-import { subackCodeOf, type DirectEndReason, type FilterRefusal } from './answer-codes.ts';
+import { endOfMalformed, subackCodeOf, type DirectEndReason, type FilterRefusal } from './answer-codes.ts';
 import { presenceTimes } from '../device/presence/presence-times.ts';
 import { textOf } from './connect.ts';
 import { directLimits } from './direct-limits.ts';
@@ -113,7 +113,7 @@ export function takePackets(
   for (const raw of packets) {
     if (step.session.lastPacketAtMs !== nowMs) step.session = { ...step.session, lastPacketAtMs: nowMs };
     const packet = 'malformed' in raw ? raw : readPacket(raw, session.level);
-    step.end = 'malformed' in packet ? unreadable(packet.malformed) : takePacket(step, packet, rules);
+    step.end = 'malformed' in packet ? endOfMalformed(packet.malformed) : takePacket(step, packet, rules);
     if (step.end !== undefined) break;
   }
   return step;
@@ -147,11 +147,6 @@ export function notePublished(
     session: { ...session, lastPacketId: packetId, inFlight: [...inFlight, { packetId, commandId }] },
     packetId,
   };
-}
-
-export function unreadable(malformed: MalformedReason): DirectEnd {
-  if (malformed === 'packet_too_large') return { reason: 'packet_too_large' };
-  return { reason: isProtocolError(malformed) ? 'protocol_error' : 'malformed_packet', malformed };
 }
 
 function takePacket(step: DirectStep, packet: ClientPacket, rules: DirectRules): DirectEnd | undefined {

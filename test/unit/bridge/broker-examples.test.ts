@@ -74,32 +74,6 @@ it('mosquitto: give the bridge its rights, and no others but to the control topi
   expect(acls).toEqual(bridgeRights.map(({ action, topic }) => `${type[action]} ${topic}`));
 });
 
-it('mosquitto-go-auth: ask no superuser, and let no cache decide about logins', () => {
-  const text = settingsOf('mosquitto-go-auth/mosquitto.conf');
-  expect(text).toContain('plugin_opt_disable_superuser true');
-  expect(text).toContain('plugin_opt_cache false');
-  const proxy = settingsOf('mosquitto-go-auth/nginx.conf');
-  expect(proxy).toContain('proxy_ssl_verify on;');
-  // The body holds the client id.
-  expect(proxy).toContain('proxy_cache_key "$request_uri $request_body";');
-  expect(countOf(proxy, /proxy_cache latchwork;/g)).toBe(1);
-  expect(proxy.indexOf('proxy_cache latchwork;')).toBeGreaterThan(proxy.indexOf('location ~ /acl$'));
-});
-
-it('vernemq: check certificates, send no payloads, keep the backlog, and name every hook at its address', () => {
-  const text = settingsOf('vernemq/vernemq.conf');
-  expect(text).toContain('vmq_webhooks.cafile = /');
-  expect(text).toContain('override_max_online_messages = on');
-  const hooks = [...text.matchAll(/^vmq_webhooks\.(\w+)\.hook = (\w+)$/gm)];
-  expect(hooks).toHaveLength(9);
-  for (const [, name, hook] of hooks) {
-    expect(text).toContain(
-      `vmq_webhooks.${name}.endpoint = https://api.example.com/hooks/vernemq/s/HOOK_SECRET/${hook}\n`,
-    );
-    if (hook?.startsWith('auth_on_publish')) expect(text).toContain(`vmq_webhooks.${name}.no_payload = on`);
-  }
-});
-
 it('compose.yaml takes every secret from a file', () => {
   expect(compose).not.toMatch(/(SECRET|PASSWORD|KEY)\w*: (?!\/run\/secrets\/)/);
   expect(compose).not.toMatch(/Bearer/);
@@ -108,9 +82,7 @@ it('compose.yaml takes every secret from a file', () => {
 
 it.each([
   ['mosquitto/mosquitto.conf', 'listener 8883', 'listener 1883 127.0.0.1'],
-  ['mosquitto-go-auth/mosquitto.conf', 'listener 8883', 'listener 1883 127.0.0.1'],
   ['rabbitmq/rabbitmq.conf', 'mqtt.listeners.ssl.default = 8883', 'mqtt.listeners.tcp.1 = 127.0.0.1:1883'],
-  ['vernemq/vernemq.conf', 'listener.ssl.default = 0.0.0.0:8883', 'listener.tcp.default = 127.0.0.1:1883'],
   ['emqx/emqx-5.4.hocon', 'listeners.ssl.default {', 'listeners.tcp.default.bind = "127.0.0.1:1883"'],
   ['emqx/emqx-5.8.hocon', 'listeners.ssl.default {', 'listeners.tcp.default.bind = "127.0.0.1:1883"'],
   ['emqx/pushed.hocon', 'listeners.ssl.default {', 'listeners.tcp.default.bind = "127.0.0.1:1883"'],
@@ -121,12 +93,9 @@ it.each([
   expect(lines.filter((line) => line.includes('1883'))).toEqual([plain]);
 });
 
-it.each(['mosquitto/mosquitto.conf', 'mosquitto-go-auth/mosquitto.conf'])(
-  '%s: save before a crash can lose it',
-  (file) => {
-    expect(settingsOf(file)).toMatch(/^autosave_on_changes true\nautosave_interval 1$/m);
-  },
-);
+it('mosquitto: save before a crash can lose it', () => {
+  expect(settingsOf('mosquitto/mosquitto.conf')).toMatch(/^autosave_on_changes true\nautosave_interval 1$/m);
+});
 
 it('give no password to a program as an argument', () => {
   for (const script of ['before-first-start.sh', 'bridge-account.sh']) {
@@ -140,12 +109,10 @@ it('give no password to a program as an argument', () => {
 
 it.each([
   ['mosquitto/mosquitto.conf', 'max_packet_size 65536'],
-  ['mosquitto-go-auth/mosquitto.conf', 'max_packet_size 65536'],
   ['emqx/emqx-5.4.hocon', 'max_packet_size = "64KB"'],
   ['emqx/emqx-5.8.hocon', 'max_packet_size = "64KB"'],
   ['emqx/pushed.hocon', 'max_packet_size = "64KB"'],
   ['rabbitmq/tls-3.13.conf', 'mqtt.max_packet_size_authenticated = 65536'],
-  ['vernemq/vernemq.conf', 'max_message_size = 32768'],
 ])('%s: take no packet of megabytes', (file, setting) => {
   expect(settingsOf(file)).toContain(setting);
 });

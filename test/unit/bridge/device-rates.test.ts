@@ -1,7 +1,7 @@
 // How much a device may send, by the clock: no more than burst and rate allow, no less, and more after an absence.
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { DeviceRates } from '../../../broker-bridge/src/intake/device-rates.ts';
+import { createDeviceRates, type DeviceRates } from '../../../broker-bridge/src/intake/device-rates.ts';
 import { fuzzSeed } from '../../../rig/inputs/fuzzing.ts';
 
 const startMs = 1_790_000_000_000;
@@ -15,7 +15,7 @@ function send(rates: DeviceRates, device: string, tries: number, nowMs: number):
 
 describe('a device', () => {
   it('may send a burst, and then as many as its rate allows', () => {
-    const rates = new DeviceRates({ messagesPerSecond: 10, burst: 30 });
+    const rates = createDeviceRates({ messagesPerSecond: 10, burst: 30 });
     expect(send(rates, 'd1', 100, startMs)).toBe(30);
     expect(rates.waitMs('d1', startMs)).toBe(100);
     expect(send(rates, 'd1', 100, startMs + 1000)).toBe(10);
@@ -23,7 +23,7 @@ describe('a device', () => {
   });
 
   it('may send at once what it could have sent while nobody read, for so long, and an hour of it at most', () => {
-    const rates = new DeviceRates({ messagesPerSecond: 10, burst: 30 });
+    const rates = createDeviceRates({ messagesPerSecond: 10, burst: 30 });
     rates.noteAbsence(60_000, startMs);
     expect(send(rates, 'd1', 10_000, startMs)).toBe(30 + 600);
     expect(send(rates, 'd2', 10_000, startMs + 30_000)).toBe(30 + 300);
@@ -36,7 +36,7 @@ describe('a device', () => {
     const tries = fc.array(fc.tuple(fc.nat(2000), fc.nat(50)), { maxLength: 60 });
     fc.assert(
       fc.property(tries, fc.integer({ min: 1, max: 100 }), fc.integer({ min: 1, max: 100 }), (steps, rate, burst) => {
-        const rates = new DeviceRates({ messagesPerSecond: rate, burst });
+        const rates = createDeviceRates({ messagesPerSecond: rate, burst });
         let [nowMs, admitted] = [startMs, 0];
         for (const [waitMs, count] of steps) {
           nowMs += waitMs;

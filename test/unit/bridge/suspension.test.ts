@@ -1,10 +1,10 @@
 // What tells a suspension of this process or its machine from time that passes.
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { SuspensionWatch } from '../../../node-service/suspension.ts';
+import { watchSuspension } from '../../../node-service/suspension.ts';
 
 const clocks = { monotonicMs: 0, timeOfDayMs: 0 };
 const noticed: number[] = [];
-const watch = new SuspensionWatch((suspendedForMs) => noticed.push(suspendedForMs));
+const watch = watchSuspension((suspendedForMs) => noticed.push(suspendedForMs));
 
 beforeEach(() => {
   vi.spyOn(performance, 'now').mockImplementation(() => clocks.monotonicMs);

@@ -28,7 +28,12 @@ function isOnlineWithoutSocket(device: CoreDevice, afterMs: number): boolean {
 const details = (device: CoreDevice) => device.events().map(({ status, detail }) => `${status} ${detail}`.trim());
 
 /** An open connection, without a socket. */
-const open = () => DirectConnection.open({ serializeAttachment: () => undefined } as unknown as WebSocket, '');
+const open = () =>
+  new DirectConnection({ serializeAttachment: () => undefined } as unknown as WebSocket, {
+    phase: 'connecting',
+    address: '',
+    session: null,
+  });
 
 describe('a direct session', () => {
   it('is told apart from every earlier one, also where the clock of a broker is ahead', () => {

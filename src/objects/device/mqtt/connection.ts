@@ -30,18 +30,11 @@ export class DirectConnection {
   #bucket: Bucket | undefined;
   #deadline: ReturnType<typeof setTimeout> | null = null;
 
-  private constructor(socket: WebSocket, attached: Attachment) {
+  constructor(socket: WebSocket, attached: Attachment) {
     this.socket = socket;
     this.address = attached.address;
     this.phase = attached.phase;
     this.session = attached.session;
-  }
-
-  static open(socket: WebSocket, address: string): DirectConnection {
-    const opened = { phase: 'connecting', address, session: null } as const;
-    const connection = new DirectConnection(socket, opened);
-    connection.save();
-    return connection;
   }
 
   /** As it was before the object slept; undefined if the attachment cannot be read. */
@@ -60,22 +53,19 @@ export class DirectConnection {
     read: { packets: number; isTooFast: boolean },
     nowMs: number,
   ): Generator<RawPacket | Unreadable> {
+    const rate = { burst: directLimits.packetBurst, perSecond: limits.directPacketsPerSecond };
+    const bucket = (this.#bucket ??= fullBucket(rate, nowMs));
     for (;;) {
       const raw = this.reader.next(limits.directPacketBytes);
       if (raw === undefined) return;
       read.packets += 1;
-      if (rateLimits === 'production' && !this.#mayReceive(limits.directPacketsPerSecond, nowMs)) {
+      if (rateLimits === 'production' && !takeToken(bucket, rate, nowMs)) {
         read.isTooFast = true;
         return;
       }
       yield raw;
       if ('malformed' in raw) return;
     }
-  }
-
-  #mayReceive(perSecond: number, nowMs: number): boolean {
-    const rate = { burst: directLimits.packetBurst, perSecond };
-    return takeToken((this.#bucket ??= fullBucket(rate, nowMs)), rate, nowMs);
   }
 
   send(bytes: Uint8Array): boolean {

@@ -1,48 +1,14 @@
-// What goes over one direct connection: the CONNECT that comes first, the answers to the packets of one wake-up, what
-// they say to others, and messages for the device. Writes no state and decides nothing about the device.
-import { closeCodeOf, pubackCodeOf, type ConnectRefusal } from '../../../domain/direct/answer-codes.ts';
-import {
-  grantedQos,
-  notePublished,
-  unreadable,
-  type DirectSession,
-  type DirectStep,
-} from '../../../domain/direct/session.ts';
+// What goes over one direct connection: the answers to the packets of one wake-up, what they say to others, and messages for
+// the device. Writes no state and decides nothing about the device.
+import { pubackCodeOf } from '../../../domain/direct/answer-codes.ts';
+import { grantedQos, notePublished, type DirectSession, type DirectStep } from '../../../domain/direct/session.ts';
 import type { DirectTaken } from '../../../domain/device/core/events.ts';
 import { droppedReason } from '../../../protocol/bridge.ts';
-import {
-  maxConnectBytes,
-  readPacket,
-  type ConnectPacket,
-  type ProtocolLevel,
-} from '../../../protocol/mqtt-codec/client-packets.ts';
 import { join } from '../../../protocol/mqtt-codec/byte-cursor.ts';
-import type { PacketReader } from '../../../protocol/mqtt-codec/packet-reader.ts';
 import { encodePuback, encodePublish } from '../../../protocol/mqtt-codec/server-packets.ts';
 import type { DirectConnection } from './connection.ts';
 import type { RelayMessage } from '../../calls/push-to-relays.ts';
 import { directLimits } from '../../../domain/direct/direct-limits.ts';
-
-type First =
-  ConnectPacket | { level: ProtocolLevel; refusal: ConnectRefusal } | { drop: { code: number; cause: string } };
-
-/** MQTT-3.1.0-1 */
-const connectExpected = { drop: { code: 1002, cause: 'CONNECT expected' } };
-
-export function readConnect(reader: PacketReader): First | undefined {
-  const raw = reader.next(maxConnectBytes);
-  // A client of another protocol may never send what the reader would wait for.
-  if (raw === undefined) return (reader.rest()[0] ?? 0x10) === 0x10 ? undefined : connectExpected;
-  const packet = 'malformed' in raw ? raw : readPacket(raw, 4);
-  if ('malformed' in packet) {
-    const { reason, malformed } = unreadable(packet.malformed);
-    return { drop: { code: closeCodeOf(reason), cause: malformed ?? reason } };
-  }
-  if (packet.type === 'connect') return packet;
-  // MQTT-3.1.2-2. A client of a later version than 5 reads an answer of version 5.
-  if (packet.type === 'connect_other_version') return { level: packet.level > 5 ? 5 : 4, refusal: 'version' };
-  return connectExpected;
-}
 
 export function answer(connection: DirectConnection, step: DirectStep, outcome: DirectTaken | undefined): void {
   const { level } = step.session;

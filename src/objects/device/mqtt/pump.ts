@@ -7,14 +7,13 @@ import {
   connectRefusalOf,
   type ConnectRefusal,
 } from '../../../domain/direct/answer-codes.ts';
-import { readLogin, type DirectLogin } from '../../../domain/direct/connect.ts';
+import { readConnect, readLogin } from '../../../domain/direct/connect.ts';
 import { refuse, RefusedError, type Outcome, type Refusal } from '../../../domain/refusal.ts';
 import { log } from '../../../log.ts';
 import type { ConnectPacket, ProtocolLevel } from '../../../protocol/mqtt-codec/client-packets.ts';
 import { refusedDirectLoginEvent } from '../../../protocol/log-events.ts';
 import { PacketReader } from '../../../protocol/mqtt-codec/packet-reader.ts';
 import { encodeConnack } from '../../../protocol/mqtt-codec/server-packets.ts';
-import { readConnect } from './exchange.ts';
 import { directAddressHeader, takenCheck } from './sockets.ts';
 import { digestIfCertified } from '../../../crypto/messaging-password.ts';
 import { answerClose, closeIfOpen, sendIfOpen } from '../../calls/open-socket.ts';
@@ -70,7 +69,11 @@ export class MqttPump {
       this.#end(1009, 'too much before CONNACK');
     } else if (this.#phase === 'connecting') {
       this.#reader.push(bytes);
-      await this.#readConnect();
+      const first = readConnect(this.#reader);
+      if (first === undefined) return;
+      if ('drop' in first) this.#end(first.drop.code, first.drop.cause);
+      else if ('refusal' in first) this.#refuse(first.level, first.refusal);
+      else await this.#logIn(first);
     }
   }
 
@@ -80,14 +83,6 @@ export class MqttPump {
 
   closed(code: number): void {
     this.#end(code, '');
-  }
-
-  async #readConnect(): Promise<void> {
-    const first = readConnect(this.#reader);
-    if (first === undefined) return;
-    if ('drop' in first) this.#end(first.drop.code, first.drop.cause);
-    else if ('refusal' in first) this.#refuse(first.level, first.refusal);
-    else await this.#logIn(first);
   }
 
   async #logIn(packet: ConnectPacket): Promise<void> {
@@ -100,36 +95,32 @@ export class MqttPump {
     this.#phase = 'logging_in';
     const { device, password } = login;
     const digest = await digestIfCertified(this.#config.messagingSecrets, device, password);
-    const outcome = digest.ok ? await this.#connectObject(login, level) : digest;
-    if (outcome.ok) this.#client.onConnected();
-    // If the object was asked, it has answered.
-    else if (this.#object === undefined) this.#refuse(level, connectRefusalOf(outcome.refusal), outcome.refusal);
+    const opened = digest.ok ? await this.#openObject(device.deviceId) : digest;
+    if (!opened.ok) this.#refuse(level, connectRefusalOf(opened.refusal), opened.refusal);
+    else if (await this.#connectObject(opened.value)) this.#client.onConnected();
   }
 
-  /** Returns with the object's answer to CONNECT, which the client gets unchanged. */
-  async #connectObject({ device }: DirectLogin, level: ProtocolLevel): Promise<Outcome<null>> {
-    const opened = await this.#openObject(device.deviceId);
-    if (!opened.ok) return opened;
-    const object = opened.value;
+  /** Whether the object accepts CONNECT. The client gets its answer unchanged. */
+  async #connectObject(object: WebSocket): Promise<boolean> {
     object.binaryType = 'arraybuffer';
     object.accept();
     if (this.#isEnded()) {
       closeIfOpen(object, 1001, '');
-      return refuse({ kind: 'internal_error' });
+      return false;
     }
     this.#object = object;
-    const { promise, resolve } = Promise.withResolvers<Outcome<null>>();
+    const { promise, resolve } = Promise.withResolvers<boolean>();
     object.addEventListener('message', ({ data }) => {
       if (typeof data === 'string') {
         if (data === takenCheck.answer) this.#noteTaken();
         return;
       }
       const bytes = new Uint8Array(data as ArrayBuffer);
-      resolve(outcomeOf(bytes, level));
+      resolve(bytes[3] === 0);
       sendIfOpen(this.#client.socket, bytes);
     });
     object.addEventListener('close', ({ code, reason }) => {
-      resolve(refuse({ kind: 'internal_error' }));
+      resolve(false);
       // Without a close frame: the object was moved, restarted or deployed anew.
       this.#end(code === 1005 || code === 1006 ? 1012 : code, reason);
     });
@@ -192,18 +183,5 @@ export class MqttPump {
     if (this.#object !== undefined) answerClose(this.#object, code, reason);
     answerClose(this.#client.socket, code, reason);
     this.#client.onEnded();
-  }
-}
-
-function outcomeOf(connack: Uint8Array, level: ProtocolLevel): Outcome<null> {
-  switch (connack[3]) {
-    case 0:
-      return { ok: true, value: null };
-    case connackCodeOf(level, 'bad_credentials'):
-      return refuse({ kind: 'credential_refused', credential: 'messaging_password', problem: 'wrong' });
-    case connackCodeOf(level, 'client_id'):
-      return refuse({ kind: 'wrong_client_id' });
-    default:
-      return refuse({ kind: 'internal_error' });
   }
 }
