@@ -52,7 +52,7 @@ module.exports = {
       '^mqtt-gateway/',
       '^node-service/',
       '^src/protocol/',
-      '^src/domain/(client-network|topics|direct/answer-codes)\\.ts$',
+      '^src/domain/(client-network|topics|direct/(answer-codes|connect))\\.ts$',
     ]),
     {
       name: 'client-needs-only-types-of-the-service',

@@ -12,6 +12,7 @@ const migrations = await readD1Migrations(fileURLToPath(new URL('migrations', im
 const secrets = {
   JWT_SECRETS: 'test:access-token-secret-of-the-worker-tests,old:access-token-secret-before-the-last-one',
   SEALING_SECRETS: 'sealing-secret-of-the-worker-tests-only',
+  VAPID_KEY: 'q1dXpw3UpT5VOmu_cf_v6ih07Aems3njxI-JWgLcM94',
   MESSAGING_SECRETS: 'messaging-secret-of-the-worker-tests,messaging-secret-before-the-last-one',
 };
 // Where wrangler looks for the secrets that wrangler.toml requires, without a .dev.vars.
@@ -56,6 +57,8 @@ const project = (name: string, options: ProjectOptions = {}, folder = name) => (
     provide: fuzzing,
     testTimeout: 60_000,
     hookTimeout: 60_000,
+    // As long as `vi.waitFor` (patient-waits.ts): a second is too soon on a busy machine.
+    expect: { poll: { timeout: 45_000 } },
     ...withProcesses,
     ...options,
   },
@@ -90,7 +93,7 @@ const inWorkerd = (name: string) => ({
   ],
   ...project(name, {
     setupFiles: ['rig/patient-waits.ts', 'test/worker/rig/setup.ts'],
-    globalSetup: ['rig/reference-documents.ts'],
+    globalSetup: ['rig/reference-documents.ts', 'rig/push-service.ts'],
     // A workerd takes 5 s to start: one is kept for many files, and setup.ts empties it.
     isolate: false,
     ...computing,
@@ -111,8 +114,8 @@ export default defineConfig({
       project('unit', computing),
       inWorkerd('worker'),
       inWorkerd('fuzz'),
-      project('bridge'),
-      project('gateway'),
+      project('bridge', patient),
+      project('gateway', patient),
       // The contract once for each way in: broker and bridge, the device's own path beside them, the gateway without them.
       project('conformance', conformance),
       project('conformance-direct', conformance, 'conformance'),

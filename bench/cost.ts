@@ -1,7 +1,11 @@
-// B6: what a device costs in a month at one report a minute, at list prices. The platform's charges are counted in this
+// B6: what a device costs in a month at one report a minute, and a million webhook events, at list prices. The platform's charges are counted in this
 // very run. The built Worker has a counter in front of it, and a clock that is moved on minute by minute.
 import type { MqttClient } from 'mqtt';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { eventually } from '../rig/changes.ts';
 import type { Activation } from '../rig/clients/accounts.ts';
+import { dataOf } from '../rig/clients/api.ts';
+import { WebhookReceiver } from '../rig/services/webhook-receiver.ts';
 import {
   advanceClock,
   meteredFront,
@@ -10,7 +14,7 @@ import {
   resetMeter,
   type Counts,
 } from '../rig/worker/meter.ts';
-import { WorkerRig } from '../rig/worker/worker-rig.ts';
+import { WorkerRig, workerVars } from '../rig/worker/worker-rig.ts';
 import { readCpuMicroseconds } from './parts/cpu-time.ts';
 import { connectFramed } from './parts/framed-client.ts';
 import { messagesARequest, objectGigabytes, prices, pricesReadOn, priceSources } from './parts/prices.ts';
@@ -22,6 +26,7 @@ type Profile = { name: string; isDirect: boolean; reportsConnections: boolean; a
 type SendReports = (minute: number) => Promise<unknown>;
 
 const minuteMs = 60_000;
+const settleMs = 30;
 const reportsAMonth = 30 * 24 * 60;
 const deviceCount = 20;
 /** Reports that come in one batch of the bridge. */
@@ -34,7 +39,16 @@ const profiles: Profile[] = [
   { name: 'broker without event hooks', isDirect: false, reportsConnections: false, atMost: 0.05 },
 ];
 
-export const cost: Benchmark = { name: 'B6', variants: profiles.map(({ name }) => name), measure };
+const eventProfiles = [
+  { name: 'webhook event', devices: deviceCount },
+  { name: 'webhook event, one device', devices: 1 },
+];
+const eventAtMost = 3;
+/** Of a receiver. The device's object and the endpoint's object wait for it. */
+const receiverMs = 100;
+
+const variants = [...profiles, ...eventProfiles].map(({ name }) => name);
+export const cost: Benchmark = { name: 'B6', variants, measure };
 
 async function measure({ isQuick, variant, say, keep }: BenchOptions): Promise<BenchResult> {
   const minuteCount = isQuick ? minutes.quick : minutes.full;
@@ -45,6 +59,7 @@ async function measure({ isQuick, variant, say, keep }: BenchOptions): Promise<B
       `metered: ${deviceCount} devices for ${minuteCount} minutes of a clock that is moved on; nobody follows them`,
       `through a broker the bridge brings batches of ${batchSize} reports`,
       'processor time of workerd as a whole is charged both as the Worker and as duration of objects of 128 MB: both are less',
+      `webhook events: what a change of position a minute costs more with a webhook, if its receiver answers in ${receiverMs} ms`,
       'not in it: storage, the broker, the bridge and what the machine of either costs',
     ],
     measures: [],
@@ -75,7 +90,55 @@ async function measure({ isQuick, variant, say, keep }: BenchOptions): Promise<B
       ...Object.entries(used).map(([what, count]) => ({ name: `  ${what}`, unit: 'a report', perRound: [count] })),
     );
   }
+  for (const { name, devices } of eventProfiles) {
+    if (variant !== null && name !== variant) continue;
+    const parts = await measureEvents(devices, minuteCount, keep);
+    const total = Object.values(parts).reduce((sum, part) => sum + part, 0);
+    say(`B6 ${name}: ${total.toFixed(2)} USD a million`);
+    const unit = 'USD/million';
+    result.measures.push(
+      { name, unit, perRound: [total], target: { atMost: eventAtMost } },
+      ...Object.entries(parts).map(([part, value]) => ({ name: `  ${part}`, unit, perRound: [value] })),
+    );
+  }
   return result;
+}
+
+/** The difference that a webhook makes. Processor time is not in it: it is the noise of two runs. */
+async function measureEvents(count: number, minuteCount: number, keep: BenchOptions['keep']) {
+  const vars = {
+    BROKER_REPORTS_CONNECTIONS: 'true',
+    SCHEDULE_SECONDS: '86400',
+    LIMITS: `${workerVars.LIMITS},webhookDeliveriesPerSecond=10000`,
+  };
+  const rig = await keep(WorkerRig.start({ frontModule: meteredFront, vars }));
+  const receiver = await keep(WebhookReceiver.start());
+  const devices = await rig.activateMany(count);
+  for (const device of devices) await reportConnected(rig.url, device);
+  let hasWebhook = false;
+  let moves = 0;
+  const move: SendReports = async (minute) => {
+    const expected = receiver.received.length + (hasWebhook ? count : 0);
+    moves += 1;
+    const payload = payloadOf(minute, moves % 2 === 0 ? 'up' : 'down');
+    await rig.sendBatch(devices.map(({ topics }) => ({ topic: topics.propertyPost, payload })));
+    await eventually('all events', () => receiver.received.length >= expected);
+    // The cursor is saved when the answer has come.
+    await sleep(settleMs);
+  };
+  const without = (await meter(rig, move, minuteCount)).taken;
+  const url = `${receiver.url}/hook`;
+  await dataOf(rig.owner.api.webhooks.$post({ json: { url, types: ['device.reported'] } }));
+  hasWebhook = true;
+  const taken = (await meter(rig, move, minuteCount)).taken;
+  const million = 1_000_000 / (count * minuteCount);
+  const of = (name: string) => ((taken[name] ?? 0) - (without[name] ?? 0)) * million;
+  return {
+    'object requests, cost': (of('object calls') + of('object alarms')) * prices.objectRequest,
+    'duration of two objects': 2 * receiverMs * 1_000 * objectGigabytes * prices.objectGigabyteSecond,
+    'object rows': of('object rows read') * prices.objectRowRead + of('object rows written') * prices.objectRowWritten,
+    'D1 rows': of('D1 rows read') * prices.databaseRowRead + of('D1 rows written') * prices.databaseRowWritten,
+  };
 }
 
 /** What a report uses, and what the meter counted in all. */
@@ -124,8 +187,8 @@ function costOf(used: Record<string, number>): Record<string, number> {
   };
 }
 
-function payloadOf(minute: number): string {
-  const params = { position: 'up', wifi_rssi: -55 - (Math.abs(minute) % 8) };
+function payloadOf(minute: number, position = 'up'): string {
+  const params = { position, wifi_rssi: -55 - (Math.abs(minute) % 8) };
   return JSON.stringify({ method: 'thing.event.property.post', id: String(minute), params });
 }
 

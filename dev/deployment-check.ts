@@ -38,6 +38,7 @@ export const optionalSecrets = [
   'BROKER_HOOK_SECRETS',
   'GATEWAY_SECRETS',
   'OPERATOR_SECRETS',
+  'VAPID_KEY',
   'MAIL_SECRET',
   'BROKER_API_KEY',
   'BROKER_API_SECRET',
@@ -74,6 +75,8 @@ export function findDeploymentFaults({ configPath, environment, secretsFile }: D
   if (vars['BROKER_PROVISIONING'] === 'mosquitto' && vars['BROKER_REPORTS_CONNECTIONS'] === 'true')
     faults.push('BROKER_REPORTS_CONNECTIONS has to be "false": mosquitto with BROKER_PROVISIONING reports none');
   if (vars['RATE_LIMITS'] === 'relaxed') faults.push('RATE_LIMITS is relaxed, which is for tests and local runs');
+  if (vars['WEBHOOKS_MAY_BE_LOCAL'] === 'true')
+    faults.push('WEBHOOKS_MAY_BE_LOCAL is true, which is for tests and local runs');
   return faults;
 }
 
@@ -113,7 +116,8 @@ function findPairs(text: string, pattern: RegExp): Pair[] {
 }
 
 function rightSecrets(names: string[]): Record<string, string> {
-  const secret = 'x'.repeat(32);
+  // As long as a key of VAPID.
+  const secret = 'x'.repeat(43);
   return { ...Object.fromEntries(names.map((name) => [name, secret])), JWT_SECRETS: `kid:${secret}` };
 }
 

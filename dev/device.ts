@@ -4,14 +4,13 @@ import { readCommandLine } from '../rig/command-line.ts';
 import { readBaseAddress } from './base-address.ts';
 import { whenToldToStop } from './stopping.ts';
 import { fail } from './terminal.ts';
-import { type DeviceEvent, VirtualDevice } from './virtual-device.ts';
+import { type DeviceEvent, createVirtualDevice } from './virtual-device.ts';
 
-const usage = `Usage: npm run device -- --api URL --product KEY [--count N] [--interval SECONDS] [--direct] [--serial PREFIX]
+const usage = `Usage: npm run device -- --api URL --product KEY [--count N] [--direct] [--serial PREFIX]
 
   --api       base address of the service, e.g. http://127.0.0.1:8787
   --product   product key the devices activate against
   --count     how many devices (1)
-  --interval  seconds between two reports of a device (30)
   --direct    connect over WebSocket to the service itself, not to the address that the activation names
   --serial    serial numbers are PREFIX-1, PREFIX-2, ... (VIRTUAL): the same prefix gives the same devices again`;
 
@@ -23,7 +22,6 @@ const options = {
   api: { type: 'string' },
   product: { type: 'string' },
   count: { type: 'string', default: '1' },
-  interval: { type: 'string', default: '30' },
   direct: { type: 'boolean', default: false },
   serial: { type: 'string', default: 'VIRTUAL' },
 } as const;
@@ -33,17 +31,14 @@ const { count, serial, ...common } = readCommandLine({ name: 'npm run device', u
   if (productKey === undefined) throw new Error('--product needs a product key');
   const count = Number(values.count);
   if (!Number.isInteger(count) || count < 1) throw new Error('--count needs a whole number from 1');
-  const reportEveryMs = Number(values.interval) * 1000;
-  if (!(reportEveryMs > 0)) throw new Error('--interval needs a number of seconds');
-  return { apiUrl, productKey, count, reportEveryMs, isDirect, serial };
+  return { apiUrl, productKey, count, isDirect, serial };
 });
 const tally = { activated: 0, online: 0, reported: 0, commanded: 0, failed: 0 };
 let lastProblem = '';
 let lastLine = '';
 
-const devices = Array.from(
-  { length: count },
-  (_, index) => new VirtualDevice({ ...common, serial: `${serial}-${index + 1}`, onEvent: countEvent }),
+const devices = Array.from({ length: count }, (_, index) =>
+  createVirtualDevice({ ...common, serial: `${serial}-${index + 1}`, onEvent: countEvent }),
 );
 
 function countEvent(event: DeviceEvent): void {

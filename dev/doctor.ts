@@ -33,13 +33,55 @@ const bearer: Record<string, string> =
   operatorSecret === undefined ? {} : { Authorization: `Bearer ${operatorSecret}` };
 /** A check throws the fault, with what to do after the colon. */
 const checks: Record<string, () => Promise<string>> = {
-  address: checkAddress,
-  health: checkHealth,
-  reference: checkReference,
-  relay: checkRelay,
-  protection: checkProtection,
+  async address() {
+    const { hostname, protocol } = new URL(url);
+    const address = await lookup(hostname).then(
+      (answer) => answer.address,
+      () => fault(`${hostname} has no address: check the domain of the Worker (routes in wrangler.toml)`),
+    );
+    if (protocol === 'http:' && !['127.0.0.1', '::1'].includes(address)) {
+      fault(`${url} is not https: passwords and tokens would go over the network readable`);
+    }
+    return `${hostname} is ${address}`;
+  },
+  async health() {
+    const response = await ask('/health', bearer);
+    const { message } = (await response.json()) as { message: string };
+    return response.ok ? 'every part is connected' : fault(`${message}: ${adviceFor(message)}`);
+  },
+  async reference() {
+    const response = await ask('/api/v1/openapi.json');
+    const { info } = (await response.json()) as { info?: { version?: string; title?: string } };
+    if (info === undefined) return fault(`${url} answers, but is not this service: check the address`);
+    return `${info.title ?? 'the service'} ${info.version ?? ''}`;
+  },
+  async relay() {
+    const client = await RelayClient.open(url).catch((error: unknown) =>
+      fault(`${describeFailure(error)}: does a proxy let WebSockets through?`),
+    );
+    const { code } = await client.ask({ action: 'auth', ...stranger });
+    client.terminate();
+    return code === 401
+      ? 'answers, and refuses what it does not know'
+      : fault(`a stranger was answered ${String(code)}`);
+  },
+  async protection() {
+    for (const path of ['/api/v1/devices', '/bridge/link', `${operatorPath}/metrics`]) {
+      const { status } = await ask(path);
+      // Without an upgrade the link is not found; what must not come is an answer.
+      if (![401, 404, 426].includes(status)) fault(`${path} answers ${status} without credentials`);
+    }
+    return 'nothing is answered without credentials';
+  },
   ...(broker !== undefined && { broker: () => checkBroker(broker) }),
-  ...(operatorSecret !== undefined && { operator: checkOperator }),
+  ...(operatorSecret !== undefined && {
+    operator: async () => {
+      const { ok } = await ask(`${operatorPath}/metrics`, bearer);
+      return ok
+        ? 'OPERATOR_SECRET is right'
+        : fault('OPERATOR_SECRET is none of the OPERATOR_SECRETS of this deployment');
+    },
+  }),
 };
 
 // A reader that goes early, such as `head`, has seen enough.
@@ -56,24 +98,6 @@ for (const [name, run] of Object.entries(checks)) {
 if (broker === undefined) print(styleText('dim', 'The broker was not looked at from here: --broker mqtts://HOST:PORT'));
 print(faults === 0 ? 'No fault found.' : `${faults} of ${Object.keys(checks).length} checks failed.`);
 process.exit(faults === 0 ? 0 : 1);
-
-async function checkAddress(): Promise<string> {
-  const { hostname, protocol } = new URL(url);
-  const address = await lookup(hostname).then(
-    (answer) => answer.address,
-    () => fault(`${hostname} has no address: check the domain of the Worker (routes in wrangler.toml)`),
-  );
-  if (protocol === 'http:' && !['127.0.0.1', '::1'].includes(address)) {
-    fault(`${url} is not https: passwords and tokens would go over the network readable`);
-  }
-  return `${hostname} is ${address}`;
-}
-
-async function checkHealth(): Promise<string> {
-  const response = await ask('/health', bearer);
-  const { message } = (await response.json()) as { message: string };
-  return response.ok ? 'every part is connected' : fault(`${message}: ${adviceFor(message)}`);
-}
 
 function adviceFor(message: string): string {
   const advice: [RegExp, string][] = [
@@ -92,31 +116,6 @@ function adviceFor(message: string): string {
   return advice.find(([pattern]) => pattern.test(message))?.[1] ?? otherwise;
 }
 
-async function checkReference(): Promise<string> {
-  const response = await ask('/api/v1/openapi.json');
-  const { info } = (await response.json()) as { info?: { version?: string; title?: string } };
-  if (info === undefined) return fault(`${url} answers, but is not this service: check the address`);
-  return `${info.title ?? 'the service'} ${info.version ?? ''}`;
-}
-
-async function checkRelay(): Promise<string> {
-  const client = await RelayClient.open(url).catch((error: unknown) =>
-    fault(`${describeFailure(error)}: does a proxy let WebSockets through?`),
-  );
-  const { code } = await client.ask({ action: 'auth', ...stranger });
-  client.terminate();
-  return code === 401 ? 'answers, and refuses what it does not know' : fault(`a stranger was answered ${String(code)}`);
-}
-
-async function checkProtection(): Promise<string> {
-  for (const path of ['/api/v1/devices', '/bridge/link', `${operatorPath}/metrics`]) {
-    const { status } = await ask(path);
-    // Without an upgrade the link is not found; what must not come is an answer.
-    if (![401, 404, 426].includes(status)) fault(`${path} answers ${status} without credentials`);
-  }
-  return 'nothing is answered without credentials';
-}
-
 async function checkBroker(address: string): Promise<string> {
   const login = { ...stranger, clientId: stranger.username, protocolVersion: 4 } as const;
   const patience = { connectTimeout: answerWithinMs, reconnectPeriod: 0 };
@@ -128,11 +127,6 @@ async function checkBroker(address: string): Promise<string> {
   if (/certificate|self.signed|CERT|altnames/i.test(outcome)) fault(`${outcome}: devices would not trust it either`);
   if (!/refused: /i.test(outcome)) fault(`${outcome}: firewall, or the broker is not running`);
   return `${address} is reachable and refuses strangers (${outcome})`;
-}
-
-async function checkOperator(): Promise<string> {
-  const { ok } = await ask(`${operatorPath}/metrics`, bearer);
-  return ok ? 'OPERATOR_SECRET is right' : fault('OPERATOR_SECRET is none of the OPERATOR_SECRETS of this deployment');
 }
 
 async function ask(path: string, headers: Record<string, string> = {}): Promise<Response> {

@@ -2,15 +2,17 @@
 // For the README and for changes of the console. Compares nothing.
 import { join, resolve } from 'node:path';
 import type { Page } from 'playwright-core';
+import { runCommand } from '../client/src/command.ts';
 import { putSchedule, runSchedule } from '../client/src/schedules.ts';
-import { activate, addProduct, signUp, type Session } from '../rig/clients/accounts.ts';
+import { activate, addProduct, sendCommand, signUp, type Session } from '../rig/clients/accounts.ts';
 import { connectApi, dataOf } from '../rig/clients/api.ts';
 import { Browser } from '../rig/browser/browser.ts';
 import { readCommandLine } from '../rig/command-line.ts';
 import { signIn } from '../rig/browser/console-visit.ts';
+import { WebhookReceiver } from '../rig/services/webhook-receiver.ts';
 import { WholeService } from '../rig/services/whole-service.ts';
 import { print } from './terminal.ts';
-import { VirtualDevice } from './virtual-device.ts';
+import { createVirtualDevice, type VirtualDevice } from './virtual-device.ts';
 
 const usage = `Usage: npm run screenshots [-- --folder FOLDER]
 
@@ -31,7 +33,7 @@ const names = ['Hall', 'Garage door', 'Attic lamp', 'Boiler', 'Porch', 'Greenhou
 const overviewHeight = 740;
 
 const service = await WholeService.start({});
-const browser = await Browser.start(service.rig.url);
+const [browser, receiver] = await Promise.all([Browser.start(service.rig.url), WebhookReceiver.start()]);
 const devices: VirtualDevice[] = [];
 try {
   const connect = (credentials?: Parameters<typeof connectApi>[1]) => connectApi(service.rig.url, credentials);
@@ -41,7 +43,7 @@ try {
   print(`The pictures are in ${folder}`);
 } finally {
   for (const device of devices) await device.stop();
-  await browser.stop();
+  await Promise.all([browser.stop(), receiver.stop()]);
   await service.stop();
 }
 
@@ -53,7 +55,7 @@ async function furnish(owner: Session, other: Session) {
   const deviceIds: string[] = [];
   for (const [index, name] of names.entries()) {
     const serial = `WS3-${1041 + index}`;
-    const virtual = new VirtualDevice({ apiUrl: service.rig.url, productKey, serial });
+    const virtual = createVirtualDevice({ apiUrl: service.rig.url, productKey, serial });
     const { deviceId } = name === 'Boiler' ? await activate(api, productKey, serial) : await virtual.start();
     devices.push(virtual);
     deviceIds.push(deviceId);
@@ -63,12 +65,12 @@ async function furnish(owner: Session, other: Session) {
   const up = { action: 'toggle', position: 'up' } as const;
   const down = { action: 'toggle', position: 'down' } as const;
   const sunset = { sun: 'sunset', offsetMinutes: -20, place: { latitude: 52.5, longitude: 13.4 } } as const;
-  const { scheduleId } = await putSchedule(api, hall, { at: '07:30', zone: 'UTC', command: up });
+  const morning = { at: '07:30', zone: 'UTC', command: up };
+  const { scheduleId } = await putSchedule(api, hall, morning);
   await putSchedule(api, hall, { name: 'Evening', at: sunset, days: ['sat', 'sun'], zone: 'UTC', command: down });
   await putSchedule(api, hall, { at: '2027-12-01T18:30:00Z', command: up });
   await runSchedule(api, hall, scheduleId);
-  const lease = { ...up, lease: { seconds: 1800, then: down } };
-  await dataOf(device.control.$post({ param: { deviceId: porch }, query: {}, header: {}, json: lease }));
+  await sendCommand(api, { deviceId: porch }, { ...up, lease: { seconds: 1800, then: down } });
   // The other person has accepted the first invitation.
   const json = { email: other.email, role: 'operator' } as const;
   const param = await dataOf(device.members.$post({ param: { deviceId: hall }, json }));
@@ -76,13 +78,19 @@ async function furnish(owner: Session, other: Session) {
   await dataOf(device.members.$post({ param: { deviceId: garage }, json }));
   const link = { command: { action: 'trigger' }, expiresAt: new Date(Date.now() + 86_400_000).toISOString() };
   const { url } = await dataOf(device['guest-links'].$post({ param: { deviceId: hall }, json: link }));
-  return { hall, boiler, porch, guestPath: new URL(url).pathname };
+  const types = ['device.online', 'device.offline', 'command.settled'] as const;
+  const webhook = { url: `${receiver.url}/latchwork`, types: [...types] };
+  const { webhookId } = await dataOf(api.webhooks.$post({ json: webhook }));
+  await runCommand(api, garage, down, { until: 'confirmed' });
+  const missed = await putSchedule(api, boiler, { ...morning, graceSeconds: 5 });
+  await runSchedule(api, boiler, missed.scheduleId);
+  return { hall, boiler, porch, webhookId, guestPath: new URL(url).pathname };
 }
 
 async function photograph(
   look: string,
   visitor: (typeof looks)[keyof typeof looks],
-  { hall, boiler, porch, guestPath }: Awaited<ReturnType<typeof furnish>>,
+  { hall, boiler, porch, webhookId, guestPath }: Awaited<ReturnType<typeof furnish>>,
 ) {
   const page = await browser.open('/', visitor);
   const take = async (name: string, of = page, options: Parameters<Page['screenshot']>[0] = { fullPage: true }) => {
@@ -117,6 +125,10 @@ async function photograph(
     ['product', `#/products/${productKey}`, 'Wall switch'],
     ['product-new', '#/products/+', 'Create a product'],
     ['settings', '#/settings', 'Settings'],
+    ['settings-notices', '#/settings/notices', 'Notices on this device'],
+    ['settings-webhooks', '#/settings/webhooks', 'Webhooks'],
+    ['webhook', `#/settings/webhooks/${webhookId}`, receiver.url],
+    ['notices', '#/notices', 'Notices'],
     ['device-times', `#/devices/${hall}/times`, 'What became of them'],
   ];
   for (const [name, hash, heading] of screens) {

@@ -13,6 +13,7 @@ import { initialState, moveSwitch, type SwitchState } from '../console/src/switc
 
 const activationRetryMs = 5_000;
 const reconnectEveryMs = 2_000;
+const reportEveryMs = 30_000;
 const bufferBytes = 256;
 
 const commandSchema = z.object({
@@ -37,63 +38,59 @@ export type VirtualDeviceOptions = {
   apiUrl: string;
   productKey: string;
   serial: string;
-  reportEveryMs?: number;
   /** Connects over WebSocket to the Worker itself, instead of the address that the activation names. */
   isDirect?: boolean;
   onEvent?: (event: DeviceEvent) => void;
 };
 
-export class VirtualDevice {
-  readonly #options: VirtualDeviceOptions;
-  readonly #stopping = new AbortController();
-  #state: SwitchState = initialState;
-  #nextId = 1;
-  #isOnline = false;
-  #client: MqttClient | undefined;
-  #reportTimer: NodeJS.Timeout | undefined;
-  #backTimer: NodeJS.Timeout | undefined;
+export type VirtualDevice = ReturnType<typeof createVirtualDevice>;
 
-  constructor(options: VirtualDeviceOptions) {
-    this.#options = options;
-  }
+export function createVirtualDevice(options: VirtualDeviceOptions) {
+  const { apiUrl, productKey, serial, isDirect = false, onEvent } = options;
+  const stopping = new AbortController();
+  let state: SwitchState = initialState;
+  let nextId = 1;
+  let isOnline = false;
+  let client: MqttClient | undefined;
+  let reportTimer: NodeJS.Timeout | undefined;
+  let backTimer: NodeJS.Timeout | undefined;
+  return { start, stop };
 
   /** Resolves with the activation once it succeeded; from then on the device keeps itself online. */
-  async start(): Promise<Activation> {
-    const activation = await this.#activate();
-    this.#emit({ type: 'activated', activation });
-    this.#connect(activation);
+  async function start(): Promise<Activation> {
+    const activation = await activateWithRetries();
+    emit({ type: 'activated', activation });
+    stayOnline(activation);
     return activation;
   }
 
   /** Leaves with a DISCONNECT, as a device does that is switched off in order. */
-  async stop(): Promise<void> {
-    this.#stopping.abort();
-    clearInterval(this.#reportTimer);
-    clearTimeout(this.#backTimer);
+  async function stop(): Promise<void> {
+    stopping.abort();
+    clearInterval(reportTimer);
+    clearTimeout(backTimer);
     // Not forced: the DISCONNECT has to leave first. A connection that is down has nothing to say.
-    await this.#client?.endAsync(!this.#client.connected);
+    await client?.endAsync(!client.connected);
   }
 
-  async #activate(): Promise<Activation> {
-    const { apiUrl, productKey, serial } = this.#options;
+  async function activateWithRetries(): Promise<Activation> {
     const api = connectApi(apiUrl);
     for (;;) {
       try {
         const activation = await activate(api, productKey, serial, { firmwareVersion: '1.0.3', chipModel: 'ESP32-C3' });
-        this.#stopping.signal.throwIfAborted();
+        stopping.signal.throwIfAborted();
         return activation;
       } catch (error) {
-        this.#stopping.signal.throwIfAborted();
-        this.#emit({ type: 'activation-failed', reason: describeFailure(error) });
+        stopping.signal.throwIfAborted();
+        emit({ type: 'activation-failed', reason: describeFailure(error) });
       }
-      await sleep(activationRetryMs, undefined, { signal: this.#stopping.signal });
+      await sleep(activationRetryMs, undefined, { signal: stopping.signal });
     }
   }
 
-  #connect({ deviceId, mqtt, topics }: Activation): void {
-    const { apiUrl, reportEveryMs = 30_000, isDirect = false } = this.#options;
+  function stayOnline({ deviceId, mqtt, topics }: Activation): void {
     const direct = `${apiUrl.replace(/^http/, 'ws').replace(/\/+$/, '')}/mqtt/${deviceId}`;
-    const client = connect(isDirect ? direct : `mqtt://${mqtt.server}:${mqtt.port}`, {
+    const opened = connect(isDirect ? direct : `mqtt://${mqtt.server}:${mqtt.port}`, {
       username: mqtt.username,
       password: mqtt.password,
       clientId: mqtt.clientId,
@@ -105,62 +102,62 @@ export class VirtualDevice {
       reconnectPeriod: reconnectEveryMs,
       reconnectOnConnackError: true,
     });
-    this.#client = client;
+    client = opened;
     client.on('connect', () => {
-      sendWithoutDelay(client);
-      this.#isOnline = true;
-      client.subscribe(topics.propertySet, { qos: 1 });
-      this.#emit({ type: 'online' });
-      this.#report(topics.propertyPost);
+      sendWithoutDelay(opened);
+      isOnline = true;
+      opened.subscribe(topics.propertySet, { qos: 1 });
+      emit({ type: 'online' });
+      report(topics.propertyPost);
     });
     client.on('message', (topic, payload) => {
       // Longer packets do not fit the firmware's buffer and are dropped (field note 34).
       if (topic === topics.propertySet && payload.length + topic.length + 7 <= bufferBytes) {
-        this.#execute(payload, topics.propertyPost);
+        execute(payload, topics.propertyPost);
       }
     });
     client.on('close', () => {
-      if (this.#isOnline) this.#emit({ type: 'offline' });
-      this.#isOnline = false;
+      if (isOnline) emit({ type: 'offline' });
+      isOnline = false;
     });
-    client.on('error', (error) => this.#emit({ type: 'connection-failed', reason: describeFailure(error) }));
-    this.#reportTimer = setInterval(() => this.#report(topics.propertyPost), reportEveryMs);
+    client.on('error', (error) => emit({ type: 'connection-failed', reason: describeFailure(error) }));
+    reportTimer = setInterval(() => report(topics.propertyPost), reportEveryMs);
   }
 
-  #execute(payload: Buffer, replyTopic: string): void {
+  function execute(payload: Buffer, replyTopic: string): void {
     const command = commandSchema.safeParse(parseJson(payload.toString()));
     if (!command.success) return;
     const { id, params } = command.data;
-    this.#emit({ type: 'commanded', id, params });
-    const before = this.#state;
+    emit({ type: 'commanded', id, params });
+    const before = state;
     const move = moveSwitch(before, params);
-    this.#publish(replyTopic, { method: propertySetReplyMethod, id, code: move === undefined ? 400 : 200 });
-    this.#emit({ type: 'replied', id });
+    publish(replyTopic, { method: propertySetReplyMethod, id, code: move === undefined ? 400 : 200 });
+    emit({ type: 'replied', id });
     if (move === undefined) return;
-    clearTimeout(this.#backTimer);
-    this.#state = move.state;
-    this.#report(replyTopic);
+    clearTimeout(backTimer);
+    state = move.state;
+    report(replyTopic);
     if (move.backAfterMs === undefined) return;
-    this.#backTimer = setTimeout(() => {
-      this.#state = before;
-      this.#report(replyTopic);
+    backTimer = setTimeout(() => {
+      state = before;
+      report(replyTopic);
     }, move.backAfterMs);
   }
 
-  #report(topic: string): void {
-    if (this.#client?.connected !== true) return;
-    const { position, angle } = this.#state;
+  function report(topic: string): void {
+    if (client?.connected !== true) return;
+    const { position, angle } = state;
     const wifi_rssi = -55 - Math.floor(Math.random() * 8);
     const params = { position, angle, wifi_rssi };
-    this.#publish(topic, { method: propertyPostMethod, id: String(this.#nextId++), params });
-    this.#emit({ type: 'reported', state: this.#state });
+    publish(topic, { method: propertyPostMethod, id: String(nextId++), params });
+    emit({ type: 'reported', state });
   }
 
-  #publish(topic: string, body: Record<string, unknown>): void {
-    this.#client?.publish(topic, JSON.stringify(body), { qos: 0 });
+  function publish(topic: string, body: Record<string, unknown>): void {
+    client?.publish(topic, JSON.stringify(body), { qos: 0 });
   }
 
-  #emit(event: DeviceEvent): void {
-    if (!this.#stopping.signal.aborted) this.#options.onEvent?.(event);
+  function emit(event: DeviceEvent): void {
+    if (!stopping.signal.aborted) onEvent?.(event);
   }
 }

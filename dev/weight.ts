@@ -1,5 +1,6 @@
 // `npm run weight`: what a reader has to carry, counted from the files that git has, against its bounds. Changes nothing.
-// Who adds a feature raises the bound on product source by its budget, in the commit that needs it.
+// Who adds a feature raises, in the commit that needs it, the bound on product source by its budget, that on tests by as many lines and
+// those for its pages of the console, and that on documents by the words of its page.
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -13,9 +14,9 @@ const usage = `Usage: npm run weight
 readCommandLine({ name: 'npm run weight', usage, options: {} }, () => undefined);
 
 const bounds = {
-  'product source, lines': 31_700,
-  'tests, rig and benchmarks, lines': 42_000,
-  'documents, words': 27_000,
+  'product source, lines': 33_000,
+  'tests, rig and benchmarks, lines': 43_950,
+  'documents, words': 27_900,
   'settable limits': 40,
   'files in the largest folder': 20,
   'folders at the top': 14,

@@ -7,6 +7,7 @@ import { readBody, createRouter } from './http/router.ts';
 import { logRequest } from './http/request-log.ts';
 import { createServiceContext } from './http/service-context.ts';
 import { apiKeyRoutes } from './routes/accounts/api-keys.ts';
+import { noticeRoutes } from './routes/accounts/notices.ts';
 import { bridgeRoutes } from './routes/machines/bridge.ts';
 import { brokerHookRoutes } from './routes/broker-hooks/broker-hooks.ts';
 import { deviceCommandRoutes } from './routes/devices/commands.ts';
@@ -25,6 +26,7 @@ import { referenceRoutes } from './routes/reference.ts';
 import { socketRoutes } from './routes/sockets.ts';
 import { userSessionRoutes } from './routes/accounts/sessions.ts';
 import { userRoutes } from './routes/accounts/users.ts';
+import { webhookRoutes } from './routes/webhooks.ts';
 
 export function createApp() {
   const app = createRouter();
@@ -62,11 +64,13 @@ function createApi() {
       .route('/users/api-keys', apiKeyRoutes)
       .route('/users/me/sessions', userSessionRoutes)
       .route('/users/me/blocked-senders', blockedSenderRoutes)
+      .route('/users/me', noticeRoutes)
       .route('/users', userRoutes)
       .route('/products', productRoutes)
       .route('/products', productSerialRoutes)
       .route('/invitations', invitationRoutes)
       .route('/claim-tokens', claimTokenRoutes)
+      .route('/webhooks', webhookRoutes)
       // Before the routes of single devices: `transfers` is no device id.
       .route('/devices', deviceOwnershipRoutes)
       .route('/devices', deviceRoutes)

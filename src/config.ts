@@ -1,6 +1,7 @@
 // Vars and secrets of the Worker, read once an isolate into a checked Config. Nothing else reads a var from `env`.
 // A missing or short secret fails every request with its name in the log; secrets have no default.
 import { z } from 'zod';
+import { readVapidKeys } from './crypto/web-push.ts';
 import { readLimits } from './limits.ts';
 import { sampleInfoLines } from './log.ts';
 
@@ -74,6 +75,9 @@ const settingsSchema = z.object({
   BROKER_HOOK_SECRETS: machineSecrets,
   GATEWAY_SECRETS: machineSecrets,
   OPERATOR_SECRETS: machineSecrets,
+  VAPID_KEY: optionalText.refine((key) => key === '' || readVapidKeys(key, '') !== undefined, {
+    error: 'is a private key of P-256: 43 characters of base64url',
+  }),
   BROKER: choice(['bridge', 'none']),
   MQTT_HOST: text.regex(/^[A-Za-z0-9.-]+$/, {
     error: 'is the bare host name or IPv4 address of the broker or gateway',
@@ -100,6 +104,7 @@ const settingsSchema = z.object({
   RATE_LIMITS: choice(['production', 'relaxed']),
   LIMITS: text.transform((list, context) => readLimits(list, (problem) => context.addIssue(problem))),
   LOCATION_HINT: choice(['', ...locationHints]),
+  WEBHOOKS_MAY_BE_LOCAL: yesOrNo,
   LOG_REJECTED_TEXT: yesOrNo,
   LOG_INFO_SHARE: number(0, 1),
 });
@@ -130,6 +135,8 @@ function findContradictions(vars: Vars): SettingProblem[] {
 function toConfig(settings: z.output<typeof settingsSchema>) {
   const { BROKER_API_URL: apiUrl, BROKER_API_KEY: key, BROKER_API_SECRET: apiSecret, MAIL_URL: mailUrl } = settings;
   const hasBroker = settings.BROKER !== 'none';
+  const [mailbox] = /[^<>\s]+@[^<>\s]+/.exec(settings.MAIL_FROM) ?? [];
+  const contact = mailbox === undefined ? `https://${settings.MQTT_HOST}` : `mailto:${mailbox}`;
   const hasApi = apiUrl !== '' && key !== '' && apiSecret !== '';
   return {
     signingKeys: settings.JWT_SECRETS.map((entry) => {
@@ -165,6 +172,8 @@ function toConfig(settings: z.output<typeof settingsSchema>) {
     /** The application's pages that confirm an e-mail and set a password, with `{token}` in them. */
     emailVerificationUrl: settings.EMAIL_VERIFICATION_URL,
     passwordResetUrl: settings.PASSWORD_RESET_URL === '' ? undefined : settings.PASSWORD_RESET_URL,
+    /** undefined: notices are not pushed. Push services reach the operator at the sender of mails, or at the devices' host. */
+    vapid: readVapidKeys(settings.VAPID_KEY, contact),
     accessTokenSeconds: settings.ACCESS_TOKEN_SECONDS,
     relayShards: settings.RELAY_SHARDS,
     corsOrigins: settings.CORS_ORIGINS,
@@ -172,6 +181,8 @@ function toConfig(settings: z.output<typeof settingsSchema>) {
     limits: settings.LIMITS,
     /** The region for objects; undefined: near their first caller. */
     locationHint: settings.LOCATION_HINT === '' ? undefined : settings.LOCATION_HINT,
+    /** Whether webhooks may have any HTTP address. */
+    webhooksMayBeLocal: settings.WEBHOOKS_MAY_BE_LOCAL,
     /** Whether the log shows how a message begins that was not understood. */
     logsRejectedText: settings.LOG_REJECTED_TEXT,
     logInfoShare: settings.LOG_INFO_SHARE,

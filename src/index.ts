@@ -8,6 +8,8 @@ export { FleetDirectory } from './objects/fleet-directory.ts';
 export { ProductPropagator } from './objects/product-propagator.ts';
 export { ProjectionWriter } from './objects/projection-writer.ts';
 export { RelayGateway } from './objects/relay/relay-gateway.ts';
+export { UserInbox } from './objects/inbox/user-inbox.ts';
+export { WebhookEndpoint } from './objects/webhooks/webhook-endpoint.ts';
 
 const app = createApp();
 

@@ -6,6 +6,8 @@ type LimitSpec = { default: number; min: number; max: number };
 export const limitSpecs = {
   /** API keys of a user. Beyond: 400 `too_many_api_keys`. */
   apiKeysPerUser: { default: 20, min: 1, max: 1_000 },
+  /** Webhooks of a user. Beyond: 400 `too_many_webhooks`. */
+  webhooksPerUser: { default: 20, min: 1, max: 1_000 },
   /** Products of a user. Beyond: 400 `too_many_products`. */
   productsPerUser: { default: 200, min: 1, max: 100_000 },
   /** Devices of a product, disabled devices included. Beyond: 400 `too_many_devices` when a new serial number activates. */
@@ -62,6 +64,8 @@ export const limitSpecs = {
   pairingWindowSeconds: { default: 900, min: 10, max: 86_400 },
   /** Devices of a product that learn a change of the product in a second. Beyond: the other devices learn it later. */
   productDevicesPerSecond: { default: 200, min: 1, max: 100_000 },
+  /** Events that a webhook receives in a second. Beyond: they wait in the device. */
+  webhookDeliveriesPerSecond: { default: 10, min: 1, max: 10_000 },
   /** Writes of presence into the device lists in a second, of all devices. Beyond: lists lag, status views do not. */
   projectionsPerSecond: { default: 500, min: 1, max: 100_000 },
 } as const satisfies Record<string, LimitSpec>;

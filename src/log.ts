@@ -7,8 +7,8 @@ type Level = 'info' | 'warn' | 'error';
 const maxTextLength = 256;
 const longTexts = ['stack', 'query', 'error'];
 const maxLongTextLength = 4096;
-/** Emails, signed tokens, and the prefix forms of contract 2.3 and 2.7. */
-const confidential = /[^\s"@]+@[^\s"@]+\.[^\s"@]+|\beyJ[\w-]+\.[\w.-]+|\b(?:sk|tk|rt|dt|pr)_[A-Za-z0-9]{6,}/g;
+/** Emails, signed tokens, and the prefix forms of contract 2.3 and 2.7, and secrets of webhooks. */
+const confidential = /[^\s"@]+@[^\s"@]+\.[^\s"@]+|\beyJ[\w-]+\.[\w.-]+|\b(?:sk|tk|rt|dt|pr|whsec)_[A-Za-z0-9+/]{6,}/g;
 
 let infoShare = 1;
 let maxInfoPerSecond = Infinity;

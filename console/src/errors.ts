@@ -1,5 +1,5 @@
-// What the console says of a failed call and of a reason. A word of the service has its sentence in texts/errors.ts or
-// texts/reasons.ts; a word that is unknown here is shown as the service said it.
+// What the console says of a failed call and of a reason. A word of the service has its sentence in the folder texts; a word that is
+// unknown here is shown as the service said it.
 import { ApiError, NoAnswerError } from '@latchwork/client';
 import { texts } from './texts.ts';
 

@@ -3,12 +3,14 @@ import { render, type ComponentChildren } from 'preact';
 import { useEffect } from 'preact/hooks';
 import { hrefOf, route, type Route } from './router.ts';
 import { later } from './parts/later.tsx';
+import { Bell } from './notices/bell.tsx';
 import { Devices } from './screens/devices.tsx';
 import { SignIn } from './screens/sign-in.tsx';
 import { clockTime } from './state/clock.ts';
 import { codeSheet } from './state/code-sheet.ts';
 import { waitingForPassword } from './state/confirmation.ts';
 import { liveState, staleSinceMs } from './state/live.ts';
+import './state/notice-clicks.ts';
 import { isSignedIn } from './state/session.ts';
 import { texts } from './texts.ts';
 
@@ -20,6 +22,8 @@ const ProductScreen = later(async () => (await import('./screens/product.tsx')).
 const CodeSheet = later(async () => (await import('./screens/code-sheet.tsx')).CodeSheet);
 const VerifyEmail = later(async () => (await import('./screens/verify-email.tsx')).VerifyEmail);
 const Confirmation = later(async () => (await import('./parts/confirmation.tsx')).Confirmation);
+const Webhook = later(async () => (await import('./webhooks/webhook.tsx')).WebhookScreen);
+const Notices = later(async () => (await import('./notices/notices.tsx')).Notices);
 const Settings = later(async () => (await import('./screens/settings.tsx')).Settings);
 
 function App() {
@@ -41,6 +45,7 @@ function App() {
           <Link to={{ screen: 'products' }} text={texts.nav.products} here={here} />
           <Link to={{ screen: 'settings' }} text={texts.nav.settings} here={here} />
         </nav>
+        <Bell isOpen={here.screen === 'notices'} />
         <Live />
       </header>
       <Dated here={here}>
@@ -62,8 +67,9 @@ function Dated({ here, children }: { here: Route; children: ComponentChildren })
   );
 }
 
-/** All tabs of a device are one screen. */
+/** All tabs of a device are one screen, and those of the settings. */
 function screenOf(here: Route): string {
+  if (here.screen === 'settings') return hrefOf({ screen: 'settings' });
   return hrefOf(here.screen === 'device' ? { screen: 'device', deviceId: here.deviceId } : here);
 }
 
@@ -81,7 +87,11 @@ function Screen({ here }: { here: Route }) {
     case 'product':
       return <ProductScreen productKey={here.productKey} />;
     case 'settings':
-      return <Settings />;
+      return <Settings tab={here.tab ?? 'account'} />;
+    case 'webhook':
+      return <Webhook webhookId={here.webhookId} />;
+    case 'notices':
+      return <Notices />;
     case 'verify':
       return null;
   }
@@ -94,6 +104,8 @@ const sectionOf: Record<Route['screen'], Route['screen']> = {
   products: 'products',
   product: 'products',
   settings: 'settings',
+  webhook: 'settings',
+  notices: 'notices',
   verify: 'settings',
 };
 

@@ -5,6 +5,8 @@ import { codeOf, type DeviceCode } from './state/device-code.ts';
 
 export const deviceTabs = ['control', 'times', 'history', 'sharing', 'settings'] as const;
 export type DeviceTab = (typeof deviceTabs)[number];
+export const settingsTabs = ['account', 'notices', 'webhooks'] as const;
+export type SettingsTab = (typeof settingsTabs)[number];
 
 export type Route =
   | { screen: 'devices' }
@@ -12,7 +14,9 @@ export type Route =
   | { screen: 'device'; deviceId: string; tab?: DeviceTab }
   | { screen: 'products' }
   | { screen: 'product'; productKey: string | null }
-  | { screen: 'settings' }
+  | { screen: 'settings'; tab?: SettingsTab }
+  | { screen: 'webhook'; webhookId: string | null }
+  | { screen: 'notices' }
   | { screen: 'verify'; token: string };
 
 export const route = signal<Route>(parse(location.hash));
@@ -24,13 +28,17 @@ export function hrefOf(to: Route): string {
       return '#/';
     case 'device':
       return `#/devices/${encodeURIComponent(to.deviceId)}${inTab(to.tab)}`;
+    case 'settings':
+      return `#/settings${inTab(to.tab)}`;
+    case 'webhook':
+      return `#/settings/webhooks/${to.webhookId === null ? '+' : encodeURIComponent(to.webhookId)}`;
     case 'product':
       return to.productKey === null ? '#/products/+' : `#/products/${encodeURIComponent(to.productKey)}`;
     case 'verify':
       return `#/verify/${encodeURIComponent(to.token)}`;
     case 'add':
     case 'products':
-    case 'settings':
+    case 'notices':
       return `#/${to.screen}`;
   }
 }
@@ -42,23 +50,27 @@ export function goTo(to: Route): void {
 function parse(hash: string): Route {
   const [screen = '', ...parts] = hash.replace(/^#\/?/, '').split('/');
   const parameters = parts.map(decode);
-  const [parameter] = parameters;
+  const [parameter, second] = parameters;
   if (screen === 'devices' && parameter !== undefined) {
-    const tab = deviceTabs.find((name) => name === parameters[1]) ?? 'control';
+    const tab = deviceTabs.find((name) => name === second) ?? 'control';
     return { screen: 'device', deviceId: parameter, tab };
   }
   if (screen === 'products' && parameter !== undefined) {
     return { screen: 'product', productKey: parameter === '+' ? null : parameter };
   }
+  if (screen === 'settings' && parameter === 'webhooks' && second !== undefined) {
+    return { screen: 'webhook', webhookId: second === '+' ? null : second };
+  }
+  if (screen === 'settings') return { screen, tab: settingsTabs.find((name) => name === parameter) ?? 'account' };
   if (screen === 'verify' && parameter !== undefined) return { screen, token: parameter };
   const code = codeOf(parameters);
   if (screen === 'add' && code !== undefined) return { screen, code };
-  if (screen === 'add' || screen === 'products' || screen === 'settings') return { screen };
+  if (screen === 'add' || screen === 'products' || screen === 'notices') return { screen };
   return { screen: 'devices' };
 }
 
-function inTab(tab: DeviceTab = 'control'): string {
-  return tab === 'control' ? '' : `/${tab}`;
+function inTab(tab: DeviceTab | SettingsTab = 'control'): string {
+  return tab === 'control' || tab === 'account' ? '' : `/${tab}`;
 }
 
 /** @returns undefined for what is no address of a device's code, of any console */

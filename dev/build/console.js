@@ -8,11 +8,8 @@ import { writeIfChanged } from './write-if-changed.js';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
-const { outputFiles } = buildSync({
+const options = {
   absWorkingDir: root,
-  entryPoints: { main: 'console/src/main.tsx', mqtt: 'console/src/switch/mqtt.ts' },
-  splitting: true,
-  outdir: 'public/console',
   bundle: true,
   write: false,
   minify: true,
@@ -22,8 +19,17 @@ const { outputFiles } = buildSync({
   jsxImportSource: 'preact',
   alias: { '@latchwork/client': `${root}client/src/index.ts` },
   logLevel: 'warning',
+};
+const { outputFiles } = buildSync({
+  ...options,
+  entryPoints: { main: 'console/src/main.tsx', mqtt: 'console/src/switch/mqtt.ts' },
+  splitting: true,
+  outdir: 'public/console',
 });
-for (const { path, contents } of outputFiles) writeIfChanged(path, contents);
+// Beside the page: a service worker is for the pages of its own folder.
+const worker = { entryPoints: { sw: 'console/src/notices/service-worker.ts' }, outdir: 'public', format: 'iife' };
+const { outputFiles: workerFiles } = buildSync({ ...options, ...worker });
+for (const { path, contents } of [...outputFiles, ...workerFiles]) writeIfChanged(path, contents);
 
 // Parts of earlier builds: a page that is open somewhere may still ask for one.
 const keptForMs = 24 * 60 * 60_000;

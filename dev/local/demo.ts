@@ -5,10 +5,10 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Relay } from '../../client/src/relay.ts';
 import { eventually } from '../../rig/changes.ts';
-import { addProduct, signUp, type Account, type Session } from '../../rig/clients/accounts.ts';
+import { addProduct, sendCommand, signUp, type Account, type Session } from '../../rig/clients/accounts.ts';
 import { connectApi, dataOf, describeFailure } from '../../rig/clients/api.ts';
 import { say, shorten, warn } from '../terminal.ts';
-import { type Activation, type DeviceEvent, VirtualDevice } from '../virtual-device.ts';
+import { type Activation, type DeviceEvent, createVirtualDevice } from '../virtual-device.ts';
 import { writeOnce } from './secrets.ts';
 
 const [productKey, serial] = ['demo-switch', 'DEMO-SWITCH-1'];
@@ -21,16 +21,14 @@ export type Demo = { account: Session; productKey: string; activation: Activatio
 /** Resolves when the command has been sent; device and subscriber go on until `signal` says stop. */
 export async function runDemo({ apiUrl, stateDir, signal }: DemoOptions): Promise<Demo> {
   const account = await openAccount(apiUrl, stateDir);
-  const startedAtMs = performance.now();
-  const onEvent = (event: DeviceEvent) => showDevice(event, startedAtMs);
-  const device = new VirtualDevice({ apiUrl, productKey, serial, onEvent });
+  const device = createVirtualDevice({ apiUrl, productKey, serial, onEvent: showDevice });
   signal.addEventListener('abort', () => {
     device.stop().catch((error: unknown) => warn('device', `did not disconnect in order: ${describeFailure(error)}`));
   });
   const activation = await device.start();
   await subscribe(apiUrl, activation, signal);
   await showOnline(account, activation.deviceId);
-  await sendCommand(account, activation.deviceId);
+  await showCommand(account, activation.deviceId);
   return { account, productKey, activation };
 }
 
@@ -62,17 +60,13 @@ async function subscribe(apiUrl: string, { mqtt, topics }: Activation, signal: A
   signal.addEventListener('abort', () => relay.close());
   await relay.subscribe(`${root}#`, {
     onMessage: ({ topic, payload }) => say('relay', `pushed ${topic.replace(root, '')} ${shorten(payload)}`),
-    onActive: (isAgain) => {
-      if (isAgain) say('relay', `subscribed again to ${root}#`);
-    },
   }).active;
 }
 
 /** Shows transitions and commands. A report shows as the push of the relay. */
-function showDevice(event: DeviceEvent, startedAtMs: number): void {
-  if (event.type === 'activated') {
-    say('device', `activated as ${event.activation.deviceId} (${sinceMs(startedAtMs)} ms)`);
-  } else if (event.type === 'activation-failed') {
+function showDevice(event: DeviceEvent): void {
+  if (event.type === 'activated') say('device', `activated as ${event.activation.deviceId}`);
+  else if (event.type === 'activation-failed') {
     warn('device', `activation failed, trying again: ${event.reason}`);
   } else if (event.type === 'online') say('device', 'MQTT session accepted');
   else if (event.type === 'offline') warn('device', 'MQTT connection lost, connecting again');
@@ -87,14 +81,9 @@ async function showOnline({ api }: Session, deviceId: string): Promise<void> {
   say('api', `status view: ${deviceId} is online`);
 }
 
-async function sendCommand({ api }: Session, deviceId: string): Promise<void> {
+async function showCommand({ api }: Session, deviceId: string): Promise<void> {
   const json = { action: 'toggle' as const, position: 'down' as const };
   say('api', `command sent to ${deviceId}: ${JSON.stringify(json)}`);
-  const sentAtMs = performance.now();
-  const sent = api.devices[':deviceId'].control.$post({ header: {}, query: {}, param: { deviceId }, json });
-  say('api', `answered ${(await dataOf(sent)).message}: it is on its way (${sinceMs(sentAtMs)} ms)`);
-}
-
-function sinceMs(startMs: number): number {
-  return Math.round(performance.now() - startMs);
+  const { message } = await sendCommand(api, { deviceId }, json);
+  say('api', `answered ${message}: it is on its way`);
 }

@@ -4,13 +4,12 @@ import type { Demo } from './demo.ts';
 
 export type Addresses = { api: string; relay: string; mqttHost: string; mqttPort: number };
 
-const json = "-H 'Content-Type: application/json'";
-
 export function describeDemoSteps(
   { api, relay, mqttHost, mqttPort }: Addresses,
   { activation, productKey, account }: Demo,
 ): string {
   const device = `${api}/api/v1/devices/${activation.deviceId}`;
+  const json = "-H 'Content-Type: application/json'";
   const authorization = '-H "Authorization: Bearer $TOKEN"';
   const activationBody = JSON.stringify({ productKey, deviceSN: 'MY-BOARD-1' });
   const credentials = [account.email, account.password].map(encodeURIComponent).join('/');
@@ -36,13 +35,6 @@ board mosquitto_sub -t "$(of propertySet)" -v
 
 ${styleText('dim', `Demo user: ${account.email}, password ${account.password}; the token above is good for two hours.`)}
 `;
-}
-
-export function describeFirstSteps({ api }: Addresses): string {
-  const account = '"username":"me@example.com","password":"choose-a-good-one"';
-  return `${title('Try next, in another terminal')}
-curl -s ${api}/api/v1/users/register ${json} -d '{${account},"email":"me@example.com"}'
-curl -s ${api}/api/v1/users/login ${json} -d '{${account}}'`;
 }
 
 /** node_modules/.bin/node is recent enough for a global WebSocket, whatever Node the machine has. */

@@ -1,8 +1,9 @@
-// The AsyncAPI 3 document of device topics, relay and provisioning. The build makes it (dev/build/reference.js) from the
+// The AsyncAPI 3 document of device topics, relay, webhooks and provisioning. The build makes it (dev/build/reference.js) from the
 // schemas that read and write these messages. Adds descriptions and examples, no shape of its own.
 import { z } from 'zod';
 import { topicOf } from '../../src/domain/topics.ts';
 import { controlBodySchema } from '../../src/protocol/control.ts';
+import { eventBodySchema, gapBodySchema } from '../../src/protocol/events.ts';
 import * as mqtt from '../../src/protocol/mqtt.ts';
 import {
   advertisedNamePrefixes,
@@ -13,9 +14,10 @@ import {
   statusNotificationSchema,
 } from '../../src/protocol/provisioning.ts';
 import * as relay from '../../src/protocol/relay.ts';
+import { eventTypes, type EventType } from '../../src/protocol/vocabulary.ts';
 
 type Broker = { host: string; port: number | string; tlsPort: number | string };
-type Message = { summary: string; schema: z.ZodType; examples: unknown[] };
+type Message = [summary: string, schema: z.ZodType, ...examples: unknown[]];
 
 const exampleDevice = { productKey: 'servo-switch', deviceId: 'dev_8k2m4n6p' };
 const exampleName = `${exampleDevice.productKey}&${exampleDevice.deviceId}`;
@@ -29,153 +31,176 @@ const exampleReport = {
 };
 
 const deviceMessages: Record<string, Message> = {
-  PropertyReport: {
-    summary:
-      'The state of the device. Only `params` is needed; a body of bare properties is a report as well. Unknown ' +
+  PropertyReport: [
+    'The state of the device. Only `params` is needed; a body of bare properties is a report as well. Unknown ' +
       'properties are kept, a known one of the wrong type is dropped alone. The service dates reports on arrival.',
-    schema: mqtt.propertyPostSchema,
-    examples: [exampleReport, { params: { position: 'middle' } }],
-  },
-  Command: {
-    summary: 'A command: `params` holds exactly the members of the control body that the caller sent.',
-    schema: mqtt.propertySetSchema.extend({ params: controlBodySchema }),
-    examples: [
-      { method: mqtt.propertySetMethod, id: '3h5k7m9p2q4r6s8t', params: { action: 'toggle', position: 'up' }, time },
-      { method: mqtt.propertySetMethod, id: '4j6m8n', params: { switch: true, angle: 90 }, time },
-    ],
-  },
-  CommandReply: {
-    summary: 'That a command was carried out, with its `id`. Never a report: it changes no state.',
-    schema: mqtt.propertySetReplySchema,
-    examples: [{ method: mqtt.propertySetReplyMethod, id: '3h5k7m9p2q4r6s8t', code: 200, time }],
-  },
-  Status: {
-    summary: 'Online or offline: announced by the device, or by the service where the device could not announce it.',
-    schema: mqtt.statusSchema,
-    examples: [{ status: 'online', time }],
-  },
+    mqtt.propertyPostSchema,
+    exampleReport,
+    { params: { position: 'middle' } },
+  ],
+  Command: [
+    'A command: `params` holds exactly the members of the control body that the caller sent.',
+    mqtt.propertySetSchema.extend({ params: controlBodySchema }),
+    { method: mqtt.propertySetMethod, id: '3h5k7m9p2q4r6s8t', params: { action: 'toggle', position: 'up' }, time },
+    { method: mqtt.propertySetMethod, id: '4j6m8n', params: { switch: true, angle: 90 }, time },
+  ],
+  CommandReply: [
+    'That a command was carried out, with its `id`. Never a report: it changes no state.',
+    mqtt.propertySetReplySchema,
+    { method: mqtt.propertySetReplyMethod, id: '3h5k7m9p2q4r6s8t', code: 200, time },
+  ],
+  Status: [
+    'Online or offline: announced by the device, or by the service where the device could not announce it.',
+    mqtt.statusSchema,
+    { status: 'online', time },
+  ],
 };
 
 const success = { code: 200, message: 'success' };
 const relayMessages: Record<string, Message> = {
-  DeviceAuth: {
-    summary: 'Signs in with the messaging credentials of one device; its topics may be subscribed to.',
-    schema: relay.relayRequestSchemas.deviceAuth,
-    examples: [{ action: 'auth', username: exampleName, password: 'tk_9bX2...' }],
-  },
-  UserAuth: {
-    summary:
-      "Signs in with a user's access token; the topics of the user's own and shared devices may be subscribed to.",
-    schema: relay.relayRequestSchemas.userAuth,
-    examples: [{ action: 'auth', token: 'eyJhbGciOiJIUzI1NiIs...' }],
-  },
-  KeyAuth: {
-    summary:
-      'Signs in with an API key that has the scope `read`: as its user, and only ' +
+  DeviceAuth: [
+    'Signs in with the messaging credentials of one device; its topics may be subscribed to.',
+    relay.relayRequestSchemas.deviceAuth,
+    { action: 'auth', username: exampleName, password: 'tk_9bX2...' },
+  ],
+  UserAuth: [
+    "Signs in with a user's access token; the topics of the user's own and shared devices may be subscribed to.",
+    relay.relayRequestSchemas.userAuth,
+    { action: 'auth', token: 'eyJhbGciOiJIUzI1NiIs...' },
+  ],
+  KeyAuth: [
+    'Signs in with an API key that has the scope `read`: as its user, and only ' +
       'for the product of the key where it has one.',
-    schema: relay.relayRequestSchemas.keyAuth,
-    examples: [{ action: 'auth', keyId: 'ak_4f7Kp2Qx9Lm3Rt6Vw8Za', apiKey: 'sk_Qm7R...' }],
-  },
-  Subscribe: {
-    summary:
-      'A topic, or a filter with `+` or `#` below one `/sys/{productKey}/{deviceId}/`. With a token or an API key also `/sys/+/+/...`, ' +
+    relay.relayRequestSchemas.keyAuth,
+    { action: 'auth', keyId: 'ak_4f7Kp2Qx9Lm3Rt6Vw8Za', apiKey: 'sk_Qm7R...' },
+  ],
+  Subscribe: [
+    'A topic, or a filter with `+` or `#` below one `/sys/{productKey}/{deviceId}/`. With a token or an API key also `/sys/+/+/...`, ' +
       "everything that is the user's or shared with the user, and `/sys/{productKey}/+/...`; devices that come later are in it. With `snapshot` " +
       'the present state is pushed first, before the reply: a status and, where the device has reported, a report.',
-    schema: relay.relayRequestSchemas.subscribe,
-    examples: [
-      { action: 'subscribe', topic: exampleTopic },
-      { action: 'subscribe', topic: '/sys/+/+/#', snapshot: true },
-    ],
-  },
-  Unsubscribe: {
-    summary: 'Ends a subscription made with the same topic or filter.',
-    schema: relay.relayRequestSchemas.unsubscribe,
-    examples: [{ action: 'unsubscribe', topic: exampleTopic }],
-  },
-  Publish: {
-    summary:
-      'What a device says, from a socket with its messaging credentials, on a topic that it may publish. It has the ' +
+    relay.relayRequestSchemas.subscribe,
+    { action: 'subscribe', topic: exampleTopic },
+    { action: 'subscribe', topic: '/sys/+/+/#', snapshot: true },
+  ],
+  Unsubscribe: [
+    'Ends a subscription made with the same topic or filter.',
+    relay.relayRequestSchemas.unsubscribe,
+    { action: 'unsubscribe', topic: exampleTopic },
+  ],
+  Publish: [
+    'What a device says, from a socket with its messaging credentials, on a topic that it may publish. It has the ' +
       'same effect as through the broker, except that a relay session never changes presence.',
-    schema: relay.relayRequestSchemas.publish,
-    examples: [{ action: 'publish', topic: exampleTopic, payload: exampleReport }],
-  },
-  Ping: { summary: 'Asks for a pong.', schema: relay.relayRequestSchemas.ping, examples: [{ action: 'ping' }] },
-  ReadingPong: {
-    summary:
-      'The answer to a ping of the service, with its `id`. A client that does not answer has a few megabytes pushed to it ' +
+    relay.relayRequestSchemas.publish,
+    { action: 'publish', topic: exampleTopic, payload: exampleReport },
+  ],
+  Ping: ['Asks for a pong.', relay.relayRequestSchemas.ping, { action: 'ping' }],
+  ReadingPong: [
+    'The answer to a ping of the service, with its `id`. A client that does not answer has a few megabytes pushed to it ' +
       'and is then closed with 1013.',
-    schema: relay.relayReadingPongSchema,
-    examples: [{ action: 'pong', id: 'd2f0c8a4-5b7e-4c1d-9f3a-6e8b0a1c2d3e' }],
-  },
-  AuthReply: {
-    summary: '200, 401 with why not, or 503 while the database is away. The third 401 closes the socket.',
-    schema: relay.relayReplySchemas.auth,
-    examples: [
-      { action: 'auth', ...success },
-      { action: 'auth', code: 401, message: 'invalid_password' },
-    ],
-  },
-  SubscribeReply: {
-    summary: '200, or why not: 401 before a successful auth, 403 for what is not yours, 400 above the limits.',
-    schema: relay.relayReplySchemas.subscribe,
-    examples: [
-      { action: 'subscribe', topic: exampleTopic, ...success },
-      { action: 'subscribe', topic: '/sys/+/+/status', code: 403, message: 'forbidden' },
-    ],
-  },
-  UnsubscribeReply: {
-    summary: '200, also for a topic that was not subscribed to.',
-    schema: relay.relayReplySchemas.unsubscribe,
-    examples: [{ action: 'unsubscribe', topic: exampleTopic, ...success }],
-  },
-  PublishReply: {
-    summary:
-      '200, or why not: 401 before a successful auth, 403 for what is not yours to say, 400 for what is no message.',
-    schema: relay.relayReplySchemas.publish,
-    examples: [
-      { action: 'publish', topic: exampleTopic, ...success },
-      { action: 'publish', topic: exampleTopic, code: 400, message: 'invalid_request: payload: not_json' },
-    ],
-  },
-  Pong: { summary: 'The reply to a ping.', schema: relay.relayReplySchemas.pong, examples: [{ action: 'pong' }] },
-  Unreadable: {
-    summary: 'The reply to a frame that names no action.',
-    schema: relay.relayReplySchemas.error,
-    examples: [{ action: 'error', code: 400, message: 'invalid_request' }],
-  },
-  ReadingCheck: {
-    summary: 'Comes among pushes, about every 64 KiB: the service asks whether they were read. Answer with its `id`.',
-    schema: relay.relayReadingCheckSchema,
-    examples: [{ action: 'ping', id: 'd2f0c8a4-5b7e-4c1d-9f3a-6e8b0a1c2d3e' }],
-  },
-  Push: {
-    summary: 'A message on a subscribed topic, once however many filters match. `payload` is text where it is no JSON.',
-    schema: relay.relayPushSchema,
-    examples: [{ topic: exampleTopic, payload: exampleReport }],
-  },
-  RecordPush: {
-    summary:
-      'A change of the record (name, owner, disabled), of the members, or the deletion of a device: read the device again. Comes to ' +
+    relay.relayReadingPongSchema,
+    { action: 'pong', id: 'd2f0c8a4-5b7e-4c1d-9f3a-6e8b0a1c2d3e' },
+  ],
+  AuthReply: [
+    '200, 401 with why not, or 503 while the database is away. The third 401 closes the socket.',
+    relay.relayReplySchemas.auth,
+    { action: 'auth', ...success },
+    { action: 'auth', code: 401, message: 'invalid_password' },
+  ],
+  SubscribeReply: [
+    '200, or why not: 401 before a successful auth, 403 for what is not yours, 400 above the limits.',
+    relay.relayReplySchemas.subscribe,
+    { action: 'subscribe', topic: exampleTopic, ...success },
+    { action: 'subscribe', topic: '/sys/+/+/status', code: 403, message: 'forbidden' },
+  ],
+  UnsubscribeReply: [
+    '200, also for a topic that was not subscribed to.',
+    relay.relayReplySchemas.unsubscribe,
+    { action: 'unsubscribe', topic: exampleTopic, ...success },
+  ],
+  PublishReply: [
+    '200, or why not: 401 before a successful auth, 403 for what is not yours to say, 400 for what is no message.',
+    relay.relayReplySchemas.publish,
+    { action: 'publish', topic: exampleTopic, ...success },
+    { action: 'publish', topic: exampleTopic, code: 400, message: 'invalid_request: payload: not_json' },
+  ],
+  Pong: ['The reply to a ping.', relay.relayReplySchemas.pong, { action: 'pong' }],
+  Unreadable: [
+    'The reply to a frame that names no action.',
+    relay.relayReplySchemas.error,
+    { action: 'error', code: 400, message: 'invalid_request' },
+  ],
+  ReadingCheck: [
+    'Comes among pushes, about every 64 KiB: the service asks whether they were read. Answer with its `id`.',
+    relay.relayReadingCheckSchema,
+    { action: 'ping', id: 'd2f0c8a4-5b7e-4c1d-9f3a-6e8b0a1c2d3e' },
+  ],
+  Push: [
+    'A message on a subscribed topic, once however many filters match. `payload` is text where it is no JSON.',
+    relay.relayPushSchema,
+    { topic: exampleTopic, payload: exampleReport },
+  ],
+  RecordPush: [
+    'A change of the record (name, owner, disabled), of the members, or the deletion of a device: read the device again. Comes to ' +
       'users who may follow the device, and to those who just lost that right; not to sockets with messaging credentials.',
-    schema: relay.relayPushSchema.extend({ payload: relay.recordNoticeSchema }),
-    examples: [{ topic: topicOf(exampleDevice, relay.recordTopic), payload: { change: 'members_changed', time } }],
-  },
+    relay.relayPushSchema.extend({ payload: relay.recordNoticeSchema }),
+    { topic: topicOf(exampleDevice, relay.recordTopic), payload: { change: 'members_changed', time } },
+  ],
 };
 
 const provisioningMessages: Record<string, Message> = {
-  NetworkConfig: {
-    summary: 'Written by the client after it connected.',
-    schema: networkConfigSchema,
-    examples: [{ ssid: 'Workshop', password: 'correct horse', apiUrl: 'https://api.example.com' }],
-  },
-  StatusNotification: {
-    summary: 'How far the device has come.',
-    schema: statusNotificationSchema,
-    examples: [
-      { status: 'received', message: '' },
-      { status: 'error', message: 'wrong network password' },
-    ],
-  },
+  NetworkConfig: [
+    'Written by the client after it connected.',
+    networkConfigSchema,
+    { ssid: 'Workshop', password: 'correct horse', apiUrl: 'https://api.example.com' },
+  ],
+  StatusNotification: [
+    'How far the device has come.',
+    statusNotificationSchema,
+    { status: 'received', message: '' },
+    { status: 'error', message: 'wrong network password' },
+  ],
+};
+
+const { deviceId } = exampleDevice;
+const timestamp = new Date(time).toISOString();
+const wasOnline = { since: timestamp, lastOnlineAt: timestamp };
+const command = { commandId: '3h5k7m9p2q4r6s8t', reason: null, scheduleId: '7a9c2e4g6j8m' };
+const runId = `${command.scheduleId}:${time}`;
+
+const events: Record<EventType, [summary: string, data: object]> = {
+  'device.activated': ['The device got messaging credentials.', { reason: 'first' }],
+  'device.online': ['The device is online.', wasOnline],
+  'device.offline': ['The device is offline, for longer than the grace of its product.', wasOnline],
+  'device.reported': ['Known properties have other values; not `wifi_rssi` alone.', { changes: { position: 'up' } }],
+  'command.settled': [
+    'A command has ended. Commands given before a webhook wanted this are not told.',
+    { ...command, params: { action: 'toggle', position: 'up' }, state: 'confirmed' },
+  ],
+  'run.settled': [
+    'A due time of a schedule, or the end of a lease, has its outcome.',
+    { ...command, runId, name: 'Morning', dueAt: timestamp, outcome: 'confirmed' },
+  ],
+  'device.claimed': ['The device has this owner now. For the owner alone.', { reason: 'claimed' }],
+  'device.released': ['The device is with the owner of its product again. For that owner.', { reason: 'released' }],
+  'member.changed': [
+    'A member joined, left, was removed or has another role. For the owner alone.',
+    { reason: 'joined', email: 'bert@example.com', role: 'viewer' },
+  ],
+};
+
+const nameOf = (type: string) => type.replaceAll(/(?:^|\.)([a-z])/g, (_, letter: string) => letter.toUpperCase());
+const describeEvent = (type: EventType): [name: string, message: Message] => {
+  const [summary, data] = events[type];
+  const example = { type, timestamp, data: { deviceId, number: 17, ...data } };
+  return [nameOf(type), [summary, eventBodySchema(type), example]];
+};
+const webhookMessages: Record<string, Message> = {
+  ...Object.fromEntries(eventTypes.map(describeEvent)),
+  Gap: [
+    'These numbers are lost: the device keeps 200 events, and the receiver took none for too long.',
+    gapBodySchema,
+    { type: 'gap', timestamp, data: { deviceId, from: 18, to: 40 } },
+  ],
 };
 
 const atLeastOnce = { bindings: { mqtt: { qos: 1, retain: false } } };
@@ -220,6 +245,17 @@ export function describeMessaging(version: string, broker: Broker) {
         bindings: { ws: { method: 'GET' } },
         'x-parties': ['service', 'client'],
       },
+      webhook: {
+        address: '/',
+        title: 'Webhooks',
+        description:
+          'A POST to the URL of a webhook, signed by Standard Webhooks 1.0. At least once, in order for each device; the same event ' +
+          'always has the same `webhook-id`. `GET /devices/{deviceId}/events?after=` reads the same events.',
+        servers: [{ $ref: '#/servers/receiver' }],
+        messages: refs(Object.keys(webhookMessages)),
+        bindings: { http: {} },
+        'x-parties': ['service', 'receiver'],
+      },
       networkConfig: bluetoothChannel(provisioningService.networkConfigUuid, 'Network configuration', 'NetworkConfig'),
       provisioningStatus: bluetoothChannel(provisioningService.statusUuid, 'Provisioning status', 'StatusNotification'),
     },
@@ -234,11 +270,12 @@ export function describeMessaging(version: string, broker: Broker) {
       }),
       receiveReadingPong: operation('receive', 'relay', ['ReadingPong']),
       sendPush: operation('send', 'relay', ['Push', 'RecordPush', 'ReadingCheck']),
+      sendEvent: operation('send', 'webhook', Object.keys(webhookMessages), { bindings: { http: { method: 'POST' } } }),
       receiveNetworkConfig: operation('receive', 'networkConfig', ['NetworkConfig']),
       sendProvisioningStatus: operation('send', 'provisioningStatus', ['StatusNotification']),
     },
     components: {
-      messages: describeMessages({ ...deviceMessages, ...relayMessages, ...provisioningMessages }),
+      messages: describeMessages({ ...deviceMessages, ...relayMessages, ...webhookMessages, ...provisioningMessages }),
       securitySchemes: {
         messagingCredentials: {
           type: 'userPassword',
@@ -277,6 +314,12 @@ function describeServers({ host, port, tlsPort }: Broker) {
       protocol: 'wss',
       description: 'The host of the HTTP interface; `ws` where that is plain HTTP.',
       variables: { host: { default: 'api.example.com' } },
+    },
+    receiver: {
+      host: '{host}',
+      protocol: 'https',
+      description: 'What a user named as the URL of a webhook.',
+      variables: { host: { default: 'maker.example' } },
     },
     device: {
       host: '{device}',
@@ -326,7 +369,7 @@ function refs(messages: readonly string[]) {
 }
 
 function describeMessages(messages: Record<string, Message>) {
-  const describe = (name: string, { summary, schema, examples }: Message) => ({
+  const describe = (name: string, [summary, schema, ...examples]: Message) => ({
     ...{ name, summary, payload: payloadOf(schema) },
     examples: examples.map((payload) => ({ payload })),
   });

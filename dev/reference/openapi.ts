@@ -24,6 +24,8 @@ const tags = [
   { name: 'Signing in', description: 'Make an account, and get the tokens that other calls need.' },
   { name: 'Devices', description: 'Activated by themselves; listed, controlled and deleted by their owner.' },
   { name: 'Commands', description: 'Sent to a device, and followed until it replied or a report shows the result.' },
+  { name: 'Webhooks', description: 'Events of devices, sent to an address of yours by Standard Webhooks 1.0.' },
+  { name: 'Notices', description: 'What you are told without asking: an inbox, and messages to your browsers.' },
   { name: 'Schedules', description: 'Commands at set times, each with an outcome, and the end of a lease.' },
   { name: 'Products', description: 'Kinds of devices.' },
   { name: 'Sharing', description: 'With whom an owner shares a device: members, and people with a guest link.' },

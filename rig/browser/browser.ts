@@ -7,7 +7,9 @@ import {
   type BrowserContext,
   type BrowserServer,
   type Page,
+  type Request,
 } from 'playwright-core';
+import { eventually } from '../changes.ts';
 
 const candidates = [process.env['CHROMIUM'], '/usr/bin/chromium', '/usr/bin/google-chrome'];
 const executablePath = candidates.find((path) => path !== undefined && existsSync(path));
@@ -30,6 +32,8 @@ type VisitorOptions = Parameters<Chromium['newContext']>[0] & { prepare?: (conte
 export class Browser {
   /** What went wrong in any page, newest last. */
   readonly problems: string[] = [];
+  /** Of each page the requests that are not answered yet. */
+  readonly #underWay = new Map<Page, Set<Request>>();
   readonly #chromium: Chromium;
   readonly #origin: string;
 
@@ -63,10 +67,31 @@ export class Browser {
       if (message.type() === 'error') this.problems.push(`console: ${message.text()}`);
     });
     page.on('pageerror', (error) => this.problems.push(`error: ${error.message}`));
-    page.on('request', (request) => this.#judge(request.url()));
+    const underWay = new Set<Request>();
+    this.#underWay.set(page, underWay);
+    page.on('close', () => this.#underWay.delete(page));
+    page.on('request', (request) => {
+      underWay.add(request);
+      this.#judge(request.url());
+    });
+    for (const end of ['requestfinished', 'requestfailed'] as const) {
+      page.on(end as 'requestfailed', (request) => underWay.delete(request));
+    }
     page.on('websocket', (socket) => this.#judge(socket.url().replace(/^ws/, 'http')));
     await page.goto(this.#origin + path);
     return page;
+  }
+
+  /** What went wrong up to the answers to all requests under way: Chromium notes a refusal when it comes. */
+  async takeProblems(): Promise<string[]> {
+    await eventually('no request under way', () => [...this.#underWay.values()].every(({ size }) => size === 0));
+    return this.problems.splice(0);
+  }
+
+  /** Closes the pages of all visitors, and says what went wrong in them. */
+  async leave(): Promise<string[]> {
+    for (const context of this.#chromium.contexts()) await context.close();
+    return this.problems.splice(0);
   }
 
   async stop(): Promise<void> {

@@ -2,7 +2,7 @@
 // (console-service.ts).
 import type { Page } from 'playwright-core';
 import { inject } from 'vitest';
-import { VirtualDevice, type VirtualDeviceOptions } from '../../dev/virtual-device.ts';
+import { createVirtualDevice, type VirtualDevice, type VirtualDeviceOptions } from '../../dev/virtual-device.ts';
 import { addProduct, signUp, type Account, type Session } from '../clients/accounts.ts';
 import { connectApi } from '../clients/api.ts';
 import { Browser } from './browser.ts';
@@ -41,7 +41,7 @@ export class Stage {
   }
 
   makeDevice(serial: string, options: Partial<VirtualDeviceOptions> = {}): VirtualDevice {
-    return new VirtualDevice({ apiUrl: this.url, productKey: this.productKey, serial, ...options });
+    return createVirtualDevice({ apiUrl: this.url, productKey: this.productKey, serial, ...options });
   }
 
   close(): Promise<void> {

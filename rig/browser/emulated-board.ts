@@ -2,7 +2,7 @@
 // machine has a radio. What it does with the configuration that it gets is real: it activates and connects. Asserts nothing.
 import type { BrowserContext, Page } from 'playwright-core';
 import { advertisedNamePrefixes, networkConfigSchema, provisioningService } from '../../src/protocol/provisioning.ts';
-import { VirtualDevice } from '../../dev/virtual-device.ts';
+import { createVirtualDevice, type VirtualDevice } from '../../dev/virtual-device.ts';
 
 type Behaviour = {
   productKey: string;
@@ -24,6 +24,7 @@ export class EmulatedBoard {
   /** What kept it from going on. */
   failure: unknown = null;
   #device: VirtualDevice | undefined;
+  #settingUp: Promise<unknown> | undefined;
   #page: Page | undefined;
 
   constructor(behaviour: Behaviour) {
@@ -41,7 +42,9 @@ export class EmulatedBoard {
     await context.addInitScript(emulation, facts);
   };
 
+  /** Once it has told the page all that it does. */
   async stop(): Promise<void> {
+    await this.#settingUp;
     await this.#device?.stop();
   }
 
@@ -52,7 +55,8 @@ export class EmulatedBoard {
       return false;
     }
     this.written.push(text);
-    this.#setUp(networkConfigSchema.parse(JSON.parse(text))).catch((error: unknown) => (this.failure = error));
+    const config = networkConfigSchema.parse(JSON.parse(text));
+    this.#settingUp = this.#setUp(config).catch((error: unknown) => (this.failure = error));
     return true;
   }
 
@@ -62,7 +66,7 @@ export class EmulatedBoard {
     if (password !== this.behaviour.wifiPassword) return this.#notify('error', 'wifi: wrong password');
     await this.#notify('wifi_connected', '192.168.1.57');
     const { productKey, serial } = this.behaviour;
-    this.#device = new VirtualDevice({ apiUrl, productKey, serial });
+    this.#device = createVirtualDevice({ apiUrl, productKey, serial });
     await this.#device.start();
     await this.#notify('activated', '');
   }

@@ -53,6 +53,18 @@ export function activate(
   return dataOf(api.devices.activate.$post({ json: { productKey, deviceSN, ...more } }));
 }
 
+type Control = Parameters<Api['devices'][':deviceId']['control']['$post']>[0];
+
+/** @returns the receipt */
+export function sendCommand(
+  api: Api,
+  { deviceId }: { deviceId: string },
+  json: Control['json'],
+  query: Control['query'] = {},
+) {
+  return dataOf(api.devices[':deviceId'].control.$post({ header: {}, query, param: { deviceId }, json }));
+}
+
 export async function activateMany(api: Api, productKey: string, serials: string[]): Promise<Activation[]> {
   const activations: Activation[] = [];
   for (let at = 0; at < serials.length; at += activationsAtOnce) {

@@ -16,7 +16,10 @@ export default async function startService(project: TestProject): Promise<() => 
     project.provide('console', { url: '', browser: '' });
     return () => Promise.resolve();
   }
-  const [service, browser] = await Promise.all([WholeService.start({}), launchBrowser()]);
+  const [service, browser] = await Promise.all([
+    WholeService.start({ VAPID_KEY: 'q1dXpw3UpT5VOmu_cf_v6ih07Aems3njxI-JWgLcM94' }),
+    launchBrowser(),
+  ]);
   project.provide('console', { url: service.rig.url, browser: browser.wsEndpoint() });
   return async () => {
     await browser.close();

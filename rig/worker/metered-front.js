@@ -101,8 +101,24 @@ function meterStorage(ctx, name) {
       return storage.sql.databaseSize;
     },
   };
+  const { kv } = storage;
+  const meteredKv = {
+    get(entry) {
+      add('object rows read');
+      return kv.get(entry);
+    },
+    put(entry, value) {
+      addWritten(name, 1);
+      kv.put(entry, value);
+    },
+    delete(entry) {
+      addWritten(name, 1);
+      return kv.delete(entry);
+    },
+  };
   const metered = {
     sql,
+    kv: meteredKv,
     setAlarm: (atMs) => {
       // The price list: each setAlarm is a row written.
       addWritten(name, 1);
@@ -179,6 +195,8 @@ export const FleetDirectory = metered('FleetDirectory', built.FleetDirectory);
 export const ProductPropagator = metered('ProductPropagator', built.ProductPropagator);
 export const ProjectionWriter = metered('ProjectionWriter', built.ProjectionWriter);
 export const RelayGateway = metered('RelayGateway', built.RelayGateway);
+export const UserInbox = metered('UserInbox', built.UserInbox);
+export const WebhookEndpoint = metered('WebhookEndpoint', built.WebhookEndpoint);
 
 async function answerMeter(request, env) {
   if (request.method === 'GET') return Response.json(counts);

@@ -25,12 +25,8 @@ export async function digestIfCertified(
   password: string,
 ): Promise<Outcome<string>> {
   if (await isCertified(secrets, device, password)) return { ok: true, value: await digestOf(password) };
-  return refuse({
-    kind: 'credential_refused',
-    credential: 'messaging_password',
-    problem: 'wrong',
-    deviceId: device.deviceId,
-  });
+  const { deviceId } = device;
+  return refuse({ kind: 'credential_refused', credential: 'messaging_password', problem: 'wrong', deviceId });
 }
 
 export async function isCertified(secrets: readonly string[], device: Device, password: string): Promise<boolean> {

@@ -7,5 +7,9 @@ declare module 'node:crypto' {
     options: { N: number; r: number; p: number },
     callback: (error: Error | null, key: Uint8Array) => void,
   ): void;
+  export function createECDH(curve: 'prime256v1'): {
+    setPrivateKey(key: Uint8Array): void;
+    getPublicKey(): Uint8Array;
+  };
   export function timingSafeEqual(one: Uint8Array, other: Uint8Array): boolean;
 }

@@ -65,15 +65,11 @@ export function takeExcluded<Table extends SQLiteTable>(
 ) {
   const columns = columnsIn(table, row).filter(({ name }) => !kept.includes(name));
   const names = columns.map(({ column }) => sql.identifier(column.name));
-  return sql.join(
-    names.map((name) => sql`${name} = excluded.${name}`),
-    sql`, `,
-  );
+  const updates = names.map((name) => sql`${name} = excluded.${name}`);
+  return sql.join(updates, sql`, `);
 }
 
 function columnsIn(table: SQLiteTable, row: Record<string, unknown>) {
-  const columns = Object.entries(getTableColumns(table));
-  return columns
-    .map(([name, column]) => ({ name, column, value: row[name] }))
-    .filter(({ value }) => value !== undefined);
+  const columns = Object.entries(getTableColumns(table)).filter(([name]) => row[name] !== undefined);
+  return columns.map(([name, column]) => ({ name, column, value: row[name] }));
 }

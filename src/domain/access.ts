@@ -61,6 +61,8 @@ export const accountActions = {
   claimDevices: { what: 'claim devices', scopes: ['manage'] },
   answerOffers: { what: 'accept or decline what others offer: shared and transferred devices', scopes: [] },
   manageKeys: { what: 'make, list and delete API keys', scopes: [] },
+  manageWebhooks: { what: 'make, list, change and delete webhooks', scopes: ['manage'] },
+  manageNotices: { what: 'read the own notices, set which come and where', scopes: [] },
   manageSessions: { what: 'list and end sessions, change the password', scopes: [] },
 } as const satisfies Record<string, Omit<Rule, 'roles'>>;
 type AccountAction = keyof typeof accountActions;

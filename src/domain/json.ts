@@ -19,7 +19,7 @@ export function parseJson(text: string): Json | undefined {
   return 'value' in read ? read.value : undefined;
 }
 
-export function isJsonObject(value: Json | undefined): value is { [name: string]: Json } {
+export function isJsonObject(value: unknown): value is { [name: string]: Json } {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 

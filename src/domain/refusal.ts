@@ -27,7 +27,14 @@ export type RelaySocketLimit = 'relaySocketsPerAddress' | 'relaySocketsPerShard'
 export type Limit = { name: keyof ReturnType<typeof wireErrorsOfLimits>; max: number };
 
 export type ObjectName =
-  'DeviceSession' | 'RelayGateway' | 'FleetDirectory' | 'BrokerLink' | 'ProjectionWriter' | 'ProductPropagator';
+  | 'DeviceSession'
+  | 'RelayGateway'
+  | 'FleetDirectory'
+  | 'BrokerLink'
+  | 'ProjectionWriter'
+  | 'ProductPropagator'
+  | 'WebhookEndpoint'
+  | 'UserInbox';
 /** How a call to an object failed: `retryable` may work at once, `overloaded` must not be repeated now. */
 export type ObjectFailure = 'retryable' | 'overloaded' | 'broken';
 
@@ -56,7 +63,9 @@ export type Refusal =
         | 'transfer'
         | 'serial'
         | 'claim_token'
-        | 'sender';
+        | 'sender'
+        | 'webhook'
+        | 'push_subscription';
       id?: string;
     }
   | { kind: 'unknown_product_key'; productKey: string }
@@ -66,7 +75,7 @@ export type Refusal =
   | { kind: 'role_lacks_right'; role: string; action: string; id: string }
   /** The API key has not the scope, or is for another product. */
   | { kind: 'key_lacks_right'; lacks: 'scope' | 'product'; action: string }
-  | { kind: 'topic_forbidden'; action: 'publish' | 'subscribe' | 'receive'; topic: string }
+  | { kind: 'topic_forbidden'; action: 'publish' | 'subscribe'; topic: string }
   | { kind: 'resource_forbidden'; resource: 'queue' | 'exchange'; name: string; permission: string }
   | { kind: 'product_readonly'; productKey: string }
   | { kind: 'product_disabled'; productKey: string }
@@ -142,6 +151,11 @@ export function accept<T>(value: T): { ok: true; value: T } {
 
 export function refuse(refusal: Refusal): { ok: false; refusal: Refusal } {
   return { ok: false, refusal };
+}
+
+/** A decision that changes nothing. */
+export function refused<State>(state: State, refusal: Refusal) {
+  return { state, result: refuse(refusal) };
 }
 
 export type WireError = { message: ErrorMessage; detail?: string; retryAfterSeconds?: number };
@@ -224,6 +238,8 @@ function wireErrorsOfLimits(max: number) {
   const tooLarge: WireError = { message: 'invalid_request', detail: `body: larger than ${max / 1024} KiB` };
   return {
     apiKeysPerUser: { message: 'too_many_api_keys' },
+    webhooksPerUser: { message: 'too_many_webhooks' },
+    pushSubscriptionsPerUser: { message: 'too_many_push_subscriptions' },
     productsPerUser: { message: 'too_many_products' },
     productKeysPerUser: { message: 'too_many_products', detail: 'those that were deleted count, too' },
     claimTokensPerUser: { message: 'too_many_claim_tokens' },

@@ -2,7 +2,7 @@
 // expressed in broker terms, so that what is handed out and what is checked cannot differ.
 import { uplinkFilters } from '../protocol/bridge.ts';
 import { topicActions } from '../protocol/mqtt.ts';
-import { isFilter, matchesFilter, topicOf, type DeviceIdentity } from './topics.ts';
+import { isFilter, topicOf, type DeviceIdentity } from './topics.ts';
 
 type TopicAction = 'publish' | 'subscribe';
 
@@ -45,11 +45,6 @@ export function mayUse(rights: readonly TopicRight[], use: TopicUse): boolean {
     if (use.action === 'publish' && use.isRetained === true && !right.mayRetain) return false;
     return right.isExact ? use.topic === right.topic : isWithin(use.topic, right.topic, use.action);
   });
-}
-
-export function mayReceive(rights: readonly TopicRight[], topic: string): boolean {
-  if (!isFilter(topic) || /[+#]/.test(topic)) return false;
-  return rights.some((right) => right.action === 'subscribe' && matchesFilter(right.topic, topic));
 }
 
 /** Whether everything that a topic or filter matches is matched by `scope`. A topic to publish has no wildcards. */

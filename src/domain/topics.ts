@@ -40,17 +40,14 @@ export function parseTopic(topic: string): { device: DeviceIdentity; action: Top
 
 /** The device and the remaining levels. Undefined if the filter leaves the device or is not valid. */
 export function parseFilter(filter: string): { device: DeviceIdentity; rest: string } | undefined {
-  const [empty, sys, productKey, deviceId, ...rest] = filter.split('/');
-  if (empty !== '' || sys !== 'sys' || productKey === undefined || deviceId === undefined) return undefined;
-  if (!isProductKey(productKey) || !isDeviceId(deviceId) || rest.length === 0) return undefined;
-  return isFilter(filter) ? { device: { productKey, deviceId }, rest: rest.join('/') } : undefined;
+  const [, productKey = '', deviceId = '', rest = ''] = /^\/sys\/([^/]+)\/([^/]+)\/(.*)$/s.exec(filter) ?? [];
+  if (!isProductKey(productKey) || !isDeviceId(deviceId)) return undefined;
+  return isFilter(filter) ? { device: { productKey, deviceId }, rest } : undefined;
 }
 
 export function parseFleetFilter(filter: string): { productKey: string | undefined } | undefined {
-  const [empty, sys, productKey, device, ...rest] = filter.split('/');
-  if (empty !== '' || sys !== 'sys' || productKey === undefined || device !== '+' || rest.length === 0)
-    return undefined;
-  if (!isFilter(filter)) return undefined;
+  const productKey = /^\/sys\/([^/]+)\/\+\//.exec(filter)?.[1];
+  if (productKey === undefined || !isFilter(filter)) return undefined;
   if (productKey === '+') return { productKey: undefined };
   return isProductKey(productKey) ? { productKey } : undefined;
 }

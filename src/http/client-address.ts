@@ -1,7 +1,7 @@
 // The address a request comes from, for rate limits. Not an identity: addresses are shared and change. A gateway tells the
 // device's, and is believed only with a secret.
 import { createMiddleware } from 'hono/factory';
-import type { Context } from 'hono';
+import type { Context, MiddlewareHandler } from 'hono';
 import { isOneOf } from '../crypto/secrets.ts';
 import { networkOf } from '../domain/client-network.ts';
 import { credentialRefused, invalidInput, RefusedError } from '../domain/refusal.ts';
@@ -41,4 +41,9 @@ export function limitRate(shield: FloodShield) {
     await holdToShield(context, shield, shield === 'CONTROL_LIMIT' ? `user ${caller.userId}` : context.clientAddress);
     await next();
   });
+}
+
+/** An access of authenticate.ts with a flood shield behind it. */
+export function limitedBy<Access extends { middleware: MiddlewareHandler }>(shield: FloodShield, access: Access) {
+  return { ...access, middleware: [access.middleware, limitRate(shield)] as const };
 }

@@ -22,7 +22,7 @@ export const confirmedErrors = [...signedInErrors, 'confirmation_required'] as c
 export const callerErrors = [...signedInErrors, 'forbidden'] as const;
 export const deviceErrors = [...callerErrors, 'device_not_found'] as const;
 export const sessionErrors = [...deviceErrors, 'device_not_activated'] as const;
-const commandProblems = ['no_control_params', 'invalid_control_params'] as const;
+export const commandProblems = ['no_control_params', 'invalid_control_params'] as const;
 export const commandErrors = [...deviceErrors, ...commandProblems, 'device_not_activated', 'device_disabled'] as const;
 
 /** The responses of a route for `createRoute`: its data, and the errors it can raise. */
@@ -30,6 +30,15 @@ export function responsesOf<T extends z.ZodType>(data: T, ...errors: ErrorMessag
   const code = z.literal(200).openapi({ type: 'integer', enum: [200], example: 200 });
   const schema = z.object({ code, message: z.literal('success'), data });
   return { 200: { description: 'success', content: { 'application/json': { schema } } }, ...errorAnswers(...errors) };
+}
+
+/** What routes with one access have in common, for `routesAbout`: who may call them, and the first errors. */
+export function declaring<Access extends object>(access: Access, ...common: ErrorMessage[]) {
+  return <Data extends z.ZodType>(summary: string, data: Data, ...errors: ErrorMessage[]) => ({
+    summary,
+    ...access,
+    responses: responsesOf(data, ...common, ...errors),
+  });
 }
 
 type Envelope<T> = { code: 200; message: 'success'; data: JSONParsed<T> };

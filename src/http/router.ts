@@ -1,7 +1,7 @@
 // How routes are made: the router and what a handler finds in its context, the declaration of a route, and one reading of
 // requests. Bodies are text of limited size, however they are transferred, and JSON whatever their content type says. Routes of
 // the reference answer invalid input alike, the others choose their answer.
-import { createRoute, OpenAPIHono, type RouteConfig, type z } from '@hono/zod-openapi';
+import { createRoute, OpenAPIHono, z, type RouteConfig } from '@hono/zod-openapi';
 import { zValidator } from '@hono/zod-validator';
 import type { Context, MiddlewareHandler } from 'hono';
 import { createMiddleware } from 'hono/factory';
@@ -9,6 +9,7 @@ import { invalidInput, RefusedError, type Limit, type Refusal } from '../domain/
 import { runInBackground, type ServiceContext } from '../context.ts';
 import type { Actor } from '../domain/access.ts';
 import { startDeadline } from '../objects/calls/within.ts';
+import { pathSchemas } from '../protocol/http/paths.ts';
 
 /** Who asks. An API key acts for its user, except if a route wants the user in person. */
 export type UserCaller = Actor & { kind: 'user'; sessionId: string };
@@ -38,7 +39,14 @@ export function createRouter() {
   });
 }
 
-/** Declares routes of the reference that stand under one of its tags. */
+type NamesIn<Path> = Path extends `${string}{${infer Name extends keyof typeof pathSchemas}}${infer Rest}`
+  ? Name | NamesIn<Rest>
+  : never;
+type WithParams<Path, Rest> = [NamesIn<Path>] extends [never]
+  ? Rest
+  : Rest & { request: { params: z.ZodObject<Pick<typeof pathSchemas, NamesIn<Path>>> } };
+
+/** Declares routes of the reference that stand under one of its tags. Each name in braces in a path is one of `pathSchemas`. */
 export function routesAbout(tag: string) {
   return <
     const Method extends RouteConfig['method'],
@@ -48,7 +56,13 @@ export function routesAbout(tag: string) {
     method: Method,
     path: Path,
     rest: Rest,
-  ) => createRoute({ ...rest, method, path, tags: [tag] });
+  ) => {
+    const names = Array.from(path.matchAll(/\{(\w+)\}/g), ([, name]) => name as keyof typeof pathSchemas);
+    const params = z.object(Object.fromEntries(names.map((name) => [name, pathSchemas[name]])));
+    const request = names.length > 0 ? { ...rest.request, params } : rest.request;
+    const declared = { ...rest, ...(request && { request }), method, path, tags: [tag] };
+    return createRoute(declared) as unknown as WithParams<Path, Rest> & { method: Method; path: Path };
+  };
 }
 
 /** Validates the JSON body of a route outside the reference; `answer` is what its caller understands as a refusal. */

@@ -115,7 +115,9 @@ export class ProductPropagator extends DurableObject<Env> {
     const told = await Promise.all(
       devices.map(async ({ device_id: deviceId }, index) => {
         await scheduler.wait((Math.floor(index / stepSize) + 1) * stepMs);
-        return this.#tell(deviceId, facts);
+        const changed = callDevice(this.env, deviceId, 'idempotent').changeProduct(facts);
+        // False if the device does not answer. A deleted device answers as well.
+        return (await within(patienceMs, hasAnswer(changed))) ?? false;
       }),
     );
     const { sql } = this.ctx.storage;
@@ -134,12 +136,6 @@ export class ProductPropagator extends DurableObject<Env> {
       );
     }
     for (const { device_id } of answered) sql.exec('DELETE FROM failed WHERE device_id = ?', device_id);
-  }
-
-  /** False if the device does not answer. A deleted device answers as well. */
-  async #tell(deviceId: string, facts: ProductFacts): Promise<boolean> {
-    const changed = callDevice(this.env, deviceId, 'idempotent').changeProduct(facts);
-    return (await within(patienceMs, hasAnswer(changed))) ?? false;
   }
 
   #countFailed(): number {

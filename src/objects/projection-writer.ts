@@ -13,7 +13,6 @@ type Waiting = { deviceId: string; projection: Projection; resolve: (outcome: Pr
 const maxBatch = 50;
 /** The calls of waiting devices stay open meanwhile. */
 const maxWaiting = 1_000;
-const maxPauseMs = 30_000;
 
 export class ProjectionWriter extends DurableObject<Env> {
   readonly #waiting: Waiting[] = [];
@@ -38,16 +37,13 @@ export class ProjectionWriter extends DurableObject<Env> {
 
   async #writeAll(perSecond: number): Promise<void> {
     this.#isWriting = true;
-    let failures = 0;
     while (this.#waiting.length > 0) {
       const batch = this.#waiting.splice(0, maxBatch);
       const startedAtMs = Date.now();
       const outcome = await this.#writeBatch(batch);
-      failures = outcome === 'failed' ? failures + 1 : 0;
       for (const { resolve } of batch) resolve(outcome);
-      const backOffMs = failures === 0 ? 0 : Math.min(250 * 2 ** failures, maxPauseMs);
       const tookMs = Math.max(0, Date.now() - startedAtMs);
-      await scheduler.wait(Math.max((batch.length * 1000) / perSecond - tookMs, backOffMs, 0));
+      await scheduler.wait(Math.max((batch.length * 1000) / perSecond - tookMs, 0));
     }
     this.#isWriting = false;
   }

@@ -20,6 +20,8 @@ export const statusByError = {
   too_many_schedules: 400,
   too_many_claim_tokens: 400,
   too_many_transfers: 400,
+  too_many_webhooks: 400,
+  too_many_push_subscriptions: 400,
   invalid_claim_token: 400,
   invalid_claim_code: 400,
   unauthorized: 401,

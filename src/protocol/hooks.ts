@@ -40,16 +40,6 @@ export const emqxEventSchema = z.discriminatedUnion('event', [
   }),
 ]);
 
-// mosquitto-go-auth's HTTP backend, JSON or form-encoded.
-
-export const goAuthUserSchema = z.object({ username: nameSchema, password: nameSchema, clientid: nameSchema });
-
-export const goAuthAclSchema = z.object({
-  username: nameSchema,
-  topic: topicSchema,
-  acc: z.coerce.number().pipe(z.literal([1, 2, 3, 4])),
-});
-
 // RabbitMQ's rabbitmq_auth_backend_http, form-encoded, as its MQTT plugin causes them.
 
 export const rabbitmqUserSchema = z.object({
@@ -74,21 +64,3 @@ export const rabbitmqTopicSchema = z.object({
   /** The MQTT topic or filter with `.` for `/` and `*` for `+`. */
   routing_key: topicSchema,
 });
-
-// VerneMQ's webhooks for MQTT 3 and 5.
-
-export const vernemqRegisterSchema = z.object({
-  client_id: nameSchema,
-  username: nameSchema,
-  password: nameSchema,
-  peer_addr: addressSchema,
-});
-
-export const vernemqPublishSchema = z.object({ username: nameSchema, topic: topicSchema, retain: z.boolean() });
-
-export const vernemqSubscribeSchema = z.object({
-  username: nameSchema,
-  topics: z.array(z.object({ topic: topicSchema, qos: z.int() })).min(1),
-});
-
-export const vernemqSessionSchema = z.object({ client_id: nameSchema });

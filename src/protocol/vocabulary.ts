@@ -1,4 +1,4 @@
-// The closed lists of words that appear on the wire, in snake_case. What a word means is decided in domain/.
+// The closed lists of words on the wire, in snake_case; types of events have a dot. domain/ decides what a word means.
 
 /** contract 2.4: only `readonly` is a rule of the service; the others tell applications which screen to show. */
 export const controlModes = ['toggle', 'pulse', 'dimmer', 'readonly', 'generic'] as const;
@@ -180,6 +180,39 @@ export const deviceEventStatuses = [
   'guest_link',
 ] as const;
 
+/** What a webhook is told of a device. */
+export const eventTypes = [
+  'device.activated',
+  'device.online',
+  'device.offline',
+  'device.reported',
+  'command.settled',
+  'run.settled',
+  'device.claimed',
+  'device.released',
+  'member.changed',
+] as const;
+export type EventType = (typeof eventTypes)[number];
+
+/** Why a webhook gets no more events, until its user opens it again. */
+export const webhookEnds = ['receiver_gone', 'failed_for_days'] as const;
+export type WebhookEnd = (typeof webhookEnds)[number];
+
+/** Why no answer came from a webhook's receiver. */
+export const webhookProblems = ['timeout', 'unreachable', 'secret_lost'] as const;
+export type WebhookProblem = (typeof webhookProblems)[number];
+
+/** Why a user gets a notice. */
+export const noticeCauses = [
+  'offline',
+  'lease_not_off',
+  'run_failed',
+  'moved_by_hand',
+  'security',
+  'webhook_disabled',
+] as const;
+export type NoticeCause = (typeof noticeCauses)[number];
+
 /** What a user is told of the safety of the account and of whose the devices are. */
 export const securityEventKinds = [
   'signed_in',
@@ -190,6 +223,7 @@ export const securityEventKinds = [
   'email_verified',
   'key_made',
   'key_deleted',
+  'webhook_made',
   'member_joined',
   'role_changed',
   'member_removed',

@@ -15,7 +15,7 @@ const policy = [
 
 export const pageRoutes = createRouter();
 
-for (const path of ['/', '/icon.svg', '/manifest.webmanifest', '/console/*', '/docs', '/docs/*']) {
+for (const path of ['/', '/icon.svg', '/manifest.webmanifest', '/sw.js', '/console/*', '/docs', '/docs/*']) {
   pageRoutes.get(path, setPageHeaders(policy), async (c) => {
     const url = new URL(c.req.url);
     url.pathname = c.req.path;

@@ -12,26 +12,21 @@ const route = routesAbout('Reference');
 /** What stands in the built AsyncAPI document for the broker of a deployment. */
 export const brokerPlaceholders = { host: '@MQTT_HOST@', port: '@MQTT_PORT@', tlsPort: '@MQTT_TLS_PORT@' };
 
-const documentAnswer = (description: string) => ({
-  200: { description, content: { 'application/json': { schema: z.looseObject({}) } } },
-  ...errorAnswers('too_many_requests'),
+const about = (summary: string, description: string) => ({
+  summary,
+  middleware: limitRate('HEALTH_LIMIT'),
+  responses: {
+    200: { description, content: { 'application/json': { schema: z.looseObject({}) } } },
+    ...errorAnswers('too_many_requests'),
+  },
 });
 
 export const referenceRoutes = createRouter()
-  .openapi(
-    route('get', '/openapi.json', {
-      summary: 'This document',
-      middleware: limitRate('HEALTH_LIMIT'),
-      responses: documentAnswer('OpenAPI 3.1, without an envelope'),
-    }),
-    async (c) => sendDocument(c, (await openDocument(c, 'openapi')).body),
+  .openapi(route('get', '/openapi.json', about('This document', 'OpenAPI 3.1, without an envelope')), async (c) =>
+    sendDocument(c, (await openDocument(c, 'openapi')).body),
   )
   .openapi(
-    route('get', '/asyncapi.json', {
-      summary: 'Device topics, relay and provisioning',
-      middleware: limitRate('HEALTH_LIMIT'),
-      responses: documentAnswer('AsyncAPI 3, without an envelope'),
-    }),
+    route('get', '/asyncapi.json', about('Device topics, relay and provisioning', 'AsyncAPI 3, without an envelope')),
     async (c) => {
       const { broker } = c.var.context.config;
       const members = ['host', 'port', 'tlsPort'] as const;

@@ -21,7 +21,7 @@ import {
 } from '../../client/src/index.ts';
 import { signAccessToken } from '../../src/crypto/tokens.ts';
 import type { RecordNotice } from '../../src/protocol/relay.ts';
-import { VirtualDevice } from '../../dev/virtual-device.ts';
+import { createVirtualDevice, type VirtualDevice } from '../../dev/virtual-device.ts';
 import type { Activation } from '../../rig/clients/accounts.ts';
 import { eventually } from '../../rig/changes.ts';
 import { TcpProxy } from '../../rig/clients/tcp-proxy.ts';
@@ -40,7 +40,7 @@ const relays: Relay[] = [];
 beforeAll(async () => {
   service = await WholeService.start({});
   proxy = await TcpProxy.start(service.rig.port);
-  device = new VirtualDevice({ apiUrl: service.rig.url, productKey: service.rig.productKey, serial: 'CLIENT-1' });
+  device = createVirtualDevice({ apiUrl: service.rig.url, productKey: service.rig.productKey, serial: 'CLIENT-1' });
   activation = await device.start();
 });
 afterAll(async () => {

@@ -130,27 +130,23 @@ describe('POST /users/refresh-token', () => {
   });
 });
 
-describe('GET /users/me', () => {
-  it("has the user's members directly in data", async () => {
-    const { user, api: own } = await signUp();
-    const createdAt = expect.stringMatching(/Z$/) as string;
-    expect(await dataOf(own.users.me.$get())).toEqual({ ...user, emailVerified: true, createdAt });
-  });
+it("GET /users/me has the user's members directly in data", async () => {
+  const { user, api: own } = await signUp();
+  const createdAt = expect.stringMatching(/Z$/) as string;
+  expect(await dataOf(own.users.me.$get())).toEqual({ ...user, emailVerified: true, createdAt });
 });
 
-describe('POST /users/logout and PUT /users/password', () => {
-  it('end this session, and all the other ones', async () => {
-    const session = await signUp();
-    const { email, password, refreshToken } = session;
-    const other = await dataOf(api.users.login.$post({ json: { email, password } }));
-    await dataOf(session.api.users.password.$put({ json: { oldPassword: password, newPassword: 'another horse' } }));
-    expect(await ask('POST', '/users/refresh-token', { body: other })).toMatchObject({ code: 401 });
-    expect(await ask('POST', '/users/login', { body: { email, password } })).toMatchObject({ code: 401 });
-    expect(await dataOf(api.users.login.$post({ json: { email, password: 'another horse' } }))).toBeDefined();
-    const fresh = await dataOf(api.users['refresh-token'].$post({ json: { refreshToken } }));
-    await ask('POST', '/users/logout', { body: { refreshToken: fresh.refreshToken } });
-    expect(await ask('POST', '/users/refresh-token', { body: fresh })).toMatchObject({ code: 401 });
-  });
+it('POST /users/logout and PUT /users/password end this session, and all the other ones', async () => {
+  const session = await signUp();
+  const { email, password, refreshToken } = session;
+  const other = await dataOf(api.users.login.$post({ json: { email, password } }));
+  await dataOf(session.api.users.password.$put({ json: { oldPassword: password, newPassword: 'another horse' } }));
+  expect(await ask('POST', '/users/refresh-token', { body: other })).toMatchObject({ code: 401 });
+  expect(await ask('POST', '/users/login', { body: { email, password } })).toMatchObject({ code: 401 });
+  expect(await dataOf(api.users.login.$post({ json: { email, password: 'another horse' } }))).toBeDefined();
+  const fresh = await dataOf(api.users['refresh-token'].$post({ json: { refreshToken } }));
+  await ask('POST', '/users/logout', { body: { refreshToken: fresh.refreshToken } });
+  expect(await ask('POST', '/users/refresh-token', { body: fresh })).toMatchObject({ code: 401 });
 });
 
 describe('API keys', () => {

@@ -101,17 +101,15 @@ describe.each(schemes)('products with $scheme', ({ api }) => {
   });
 });
 
-describe('a product key', () => {
-  it('belongs to one user, also after its product was deleted', async () => {
-    const productKey = newProductKey();
-    await dataOf(owner.api.products.$post({ json: { productKey, name: 'First' } }));
-    const stranger = await signUp();
-    const take = (session: typeof stranger) =>
-      dataOf(session.api.products.$post({ json: { productKey, name: 'Second' } }));
-    await expect(take(stranger)).rejects.toMatchObject({ code: 400, reason: 'product_key_exists' });
-    await expect(take(owner)).rejects.toMatchObject({ code: 400, reason: 'product_key_exists' });
-    await dataOf(owner.api.products[':productKey'].$delete({ param: { productKey } }));
-    await expect(take(stranger)).rejects.toMatchObject({ code: 400, reason: 'product_key_exists' });
-    expect(await take(owner)).toMatchObject({ productKey });
-  });
+it('a product key belongs to one user, also after its product was deleted', async () => {
+  const productKey = newProductKey();
+  await dataOf(owner.api.products.$post({ json: { productKey, name: 'First' } }));
+  const stranger = await signUp();
+  const take = (session: typeof stranger) =>
+    dataOf(session.api.products.$post({ json: { productKey, name: 'Second' } }));
+  await expect(take(stranger)).rejects.toMatchObject({ code: 400, reason: 'product_key_exists' });
+  await expect(take(owner)).rejects.toMatchObject({ code: 400, reason: 'product_key_exists' });
+  await dataOf(owner.api.products[':productKey'].$delete({ param: { productKey } }));
+  await expect(take(stranger)).rejects.toMatchObject({ code: 400, reason: 'product_key_exists' });
+  expect(await take(owner)).toMatchObject({ productKey });
 });

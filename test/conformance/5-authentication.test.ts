@@ -37,30 +37,26 @@ describe('a bearer token', () => {
   });
 });
 
-describe('an API key', () => {
-  it('lets in on products, devices and the own account, in either order of its halves, and by their own names', async () => {
-    const swapped = keyPair({ keyId: key.apiKey, apiKey: key.keyId });
-    const named = { 'X-Key-Id': key.keyId, 'X-API-Key': key.apiKey };
-    for (const path of ['/users/me', '/products', '/devices']) {
-      for (const headers of [keyPair(key), swapped, named])
-        expect(await ask('GET', path, { headers }), path).toMatchObject({ code: 200 });
-    }
-  });
+it('an API key lets in on products, devices and the account, in either order of its halves', async () => {
+  const swapped = keyPair({ keyId: key.apiKey, apiKey: key.keyId });
+  const named = { 'X-Key-Id': key.keyId, 'X-API-Key': key.apiKey };
+  for (const path of ['/users/me', '/products', '/devices']) {
+    for (const headers of [keyPair(key), swapped, named])
+      expect(await ask('GET', path, { headers }), path).toMatchObject({ code: 200 });
+  }
 });
 
-describe('messaging credentials', () => {
-  it('are refused by the words of rule 4 where the broker asks', async () => {
-    const { mqtt } = await newDevice(owner);
-    const askHook = async (login: object) => {
-      const response = await fetch(`${service.url}/hooks/emqx/connect`, {
-        method: 'POST',
-        headers: { ...bearer(service.hookSecret), 'Content-Type': 'application/json' },
-        body: JSON.stringify({ username: mqtt.username, password: mqtt.password, clientid: mqtt.clientId, ...login }),
-      });
-      return await response.json();
-    };
-    expect(await askHook({})).toMatchObject({ result: 'allow' });
-    expect(await askHook({ clientid: 'other' })).toMatchObject({ result: 'deny', message: 'invalid_client_id' });
-    expect(await askHook({ password: 'wrong' })).toMatchObject({ result: 'deny', message: 'invalid_password' });
-  });
+it('messaging credentials are refused by the words of rule 4 where the broker asks', async () => {
+  const { mqtt } = await newDevice(owner);
+  const askHook = async (login: object) => {
+    const response = await fetch(`${service.url}/hooks/emqx/connect`, {
+      method: 'POST',
+      headers: { ...bearer(service.hookSecret), 'Content-Type': 'application/json' },
+      body: JSON.stringify({ username: mqtt.username, password: mqtt.password, clientid: mqtt.clientId, ...login }),
+    });
+    return await response.json();
+  };
+  expect(await askHook({})).toMatchObject({ result: 'allow' });
+  expect(await askHook({ clientid: 'other' })).toMatchObject({ result: 'deny', message: 'invalid_client_id' });
+  expect(await askHook({ password: 'wrong' })).toMatchObject({ result: 'deny', message: 'invalid_password' });
 });

@@ -1,7 +1,7 @@
 // Contract section 6: topics and message bodies, with a real device by each way in.
 // Also field notes 36 to 49 where a device can show them.
 import { describe, expect, it, vi } from 'vitest';
-import { addProduct, type Activation } from '../../rig/clients/accounts.ts';
+import { addProduct, sendCommand, type Activation } from '../../rig/clients/accounts.ts';
 import { activate, connectDevice, newDevice, openRelay, signUp } from '../../rig/clients/conformance-client.ts';
 import type { RelayClient } from '../../rig/clients/relay-client.ts';
 import { MqttTestClient } from '../../rig/clients/mqtt-client.ts';
@@ -48,7 +48,7 @@ describe('property reports', () => {
     const device = await newDevice(owner);
     const client = await connectDevice(device);
     await report(client, device, body);
-    await vi.waitFor(async () => expect(await statusOf(device)).toMatchObject({ position: 'up' }), { timeout: 5_000 });
+    await vi.waitFor(async () => expect(await statusOf(device)).toMatchObject({ position: 'up' }));
   });
 
   it('change what they name and leave the rest, each time anew with the same id', async () => {
@@ -146,13 +146,12 @@ describe('commands', () => {
       if (cmd === 'publish') lengths.push((length ?? 0) + 3);
     });
     await client.client.subscribeAsync(device.topics.propertySet, { qos: 1 });
-    const params = { deviceId: device.deviceId };
     for (const body of [
       { action: 'pulse', duration: 3_600_000 },
       { action: 'toggle', position: 'middle' },
       { switch: false, angle: 180 },
     ] as const) {
-      await dataOf(owner.api.devices[':deviceId'].control.$post({ header: {}, query: {}, param: params, json: body }));
+      await sendCommand(owner.api, device, body);
     }
     await vi.waitFor(() => expect(lengths).toHaveLength(3));
     expect(Math.max(...lengths)).toBeLessThanOrEqual(256);
@@ -162,38 +161,32 @@ describe('commands', () => {
     const device = await newDevice(owner);
     const client = await connectDevice(device);
     await client.client.subscribeAsync(device.topics.propertySet, { qos: 1 });
-    const command = { param: { deviceId: device.deviceId }, query: {}, header: {} };
-    const { control } = owner.api.devices[':deviceId'];
-    await dataOf(control.$post({ ...command, json: { action: 'trigger' } }));
+    await sendCommand(owner.api, device, { action: 'trigger' });
     await client.untilHeard(device.topics.propertySet);
     await client.leave();
     const later = await connectDevice(device);
     await later.client.subscribeAsync(device.topics.propertySet, { qos: 1 });
     // A second command proves that the first is not on its way.
-    await dataOf(control.$post({ ...command, json: { action: 'pulse', duration: 7 } }));
+    await sendCommand(owner.api, device, { action: 'pulse', duration: 7 });
     expect(await later.untilHeard(device.topics.propertySet)).toMatchObject({ params: { duration: 7 } });
     expect(later.heard).toHaveLength(1);
   });
 });
 
-describe('topic rights', () => {
-  it('keep devices to their own topics, both ways', async () => {
-    const productKey = await addProduct(owner);
-    const [own, other] = [await activate(productKey, 'A'), await activate(productKey, 'B')];
-    const client = await connectDevice(own);
-    for (const filter of ['#', '/sys/#', '/sys/+/+/status', other.topics.status, `/sys/${productKey}/+/#`]) {
-      expect(await client.trySubscribe(filter), filter).toBe(false);
-    }
-    expect(await client.trySubscribe(own.topics.propertySet)).toBe(true);
-    const relay = await watch(other);
-    await client.tryPublish(other.topics.propertyPost, { params: { position: 'up' } });
-    await client.tryPublish(own.topics.propertySet, { method: 'thing.service.property.set' });
-    const own_ = await connectDevice(other);
-    await own_.tryPublish(other.topics.propertyPost, { params: { position: 'down' } });
-    const pushes = [await relay.nextPush(), await relay.nextPush()].filter(
-      ({ topic }) => topic !== other.topics.status,
-    );
-    expect(pushes).toEqual([{ topic: other.topics.propertyPost, payload: { params: { position: 'down' } } }]);
-    expect(await statusOf(other)).toMatchObject({ position: 'down' });
-  });
+it('topic rights keep devices to their own topics, both ways', async () => {
+  const productKey = await addProduct(owner);
+  const [own, other] = [await activate(productKey, 'A'), await activate(productKey, 'B')];
+  const client = await connectDevice(own);
+  for (const filter of ['#', '/sys/#', '/sys/+/+/status', other.topics.status, `/sys/${productKey}/+/#`]) {
+    expect(await client.trySubscribe(filter), filter).toBe(false);
+  }
+  expect(await client.trySubscribe(own.topics.propertySet)).toBe(true);
+  const relay = await watch(other);
+  await client.tryPublish(other.topics.propertyPost, { params: { position: 'up' } });
+  await client.tryPublish(own.topics.propertySet, { method: 'thing.service.property.set' });
+  const own_ = await connectDevice(other);
+  await own_.tryPublish(other.topics.propertyPost, { params: { position: 'down' } });
+  const pushes = [await relay.nextPush(), await relay.nextPush()].filter(({ topic }) => topic !== other.topics.status);
+  expect(pushes).toEqual([{ topic: other.topics.propertyPost, payload: { params: { position: 'down' } } }]);
+  expect(await statusOf(other)).toMatchObject({ position: 'down' });
 });

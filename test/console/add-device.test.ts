@@ -22,13 +22,11 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'adding a device', ()
     const maker = await stage.signUp();
     productKey = await addProduct(maker, { name: 'Wall switch' });
   });
-  afterAll(async () => {
+  afterAll(() => stage.close());
+  afterEach(async () => {
     for (const board of boards) await board.stop();
     expect(boards.map(({ failure }) => failure)).toEqual(boards.map(() => null));
-    await stage.close();
-  });
-  afterEach(() => {
-    expect(stage.browser.problems.splice(0)).toEqual([]);
+    expect(await stage.browser.leave()).toEqual([]);
   });
 
   /** Where a device is added, with a board in pairing mode beside it. */
@@ -68,7 +66,6 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'adding a device', ()
     await page.getByRole('link', { name: 'Open the device' }).click();
     await page.getByRole('heading', { level: 1, name: /RD-/ }).waitFor();
     await page.locator('.device-head').getByText('Online').waitFor();
-    await page.context().close();
   });
 
   it('says that the Wi-Fi password is wrong, and is tried again with another one', async () => {
@@ -81,7 +78,6 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'adding a device', ()
     // With the same address: nothing had come with it.
     const addresses = board.written.map((text) => (JSON.parse(text) as { apiUrl: string }).apiUrl);
     expect(new Set(addresses).size).toBe(1);
-    await page.context().close();
   });
 
   it('says that the link dropped before anything was set up', async () => {
@@ -89,14 +85,12 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'adding a device', ()
     await choose(page);
     await alert(page).getByText('The connection to the device was lost.').waitFor();
     await page.getByText('Nothing is set up yet.').waitFor();
-    await page.context().close();
   });
 
   it('hears from the service of a device that left Bluetooth to join the Wi-Fi', async () => {
     const { page } = await visit({ leaves: 'for_wifi' });
     await choose(page);
     await page.getByText('The device is activated, and it is yours.').waitFor();
-    await page.context().close();
   });
 
   it('says that nothing was chosen', async () => {
@@ -106,7 +100,6 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'adding a device', ()
     board.behaviour.choice = 'chosen';
     await choose(page);
     await page.getByText('The device is activated, and it is yours.').waitFor();
-    await page.context().close();
   });
 
   it('says that Bluetooth is off, and has a way out where the browser shows nothing', async () => {
@@ -118,7 +111,6 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'adding a device', ()
     board.behaviour.choice = 'no_adapter';
     await choose(page);
     await alert(page).getByText('Bluetooth is off, or this computer has none.').waitFor();
-    await page.context().close();
   });
 
   it('refuses what no network takes before anything is asked', async () => {
@@ -126,7 +118,6 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'adding a device', ()
     await choose(page, 'short');
     await alert(page).getByText('The Wi-Fi password is not right.').waitFor();
     expect(board.written).toEqual([]);
-    await page.context().close();
   });
 
   it('is done by hand in a browser without Bluetooth, with an address that makes the device yours', async () => {
@@ -147,6 +138,5 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'adding a device', ()
     await page.getByText('The device is activated, and it is yours.').waitFor();
     const { list } = await dataOf(stage.owner.api.devices.$get({ query: {} }));
     expect(list.map((device) => device.deviceId)).toContain(deviceId);
-    await page.context().close();
   });
 });

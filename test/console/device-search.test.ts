@@ -29,13 +29,11 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the list of devices'
     page = await stage.visit();
   });
   afterAll(() => stage.close());
-  afterEach(() => {
-    expect(stage.browser.problems.splice(0)).toEqual([]);
-  });
+  afterEach(() => expect(stage.browser.problems.splice(0)).toEqual([]));
 
   async function expectNames(...names: string[]): Promise<void> {
     const shown = () => page.locator('.window').getByRole('link').allTextContents();
-    await expect.poll(async () => (await shown()).toSorted(), { timeout: 15_000 }).toEqual(names.toSorted());
+    await expect.poll(async () => (await shown()).toSorted()).toEqual(names.toSorted());
   }
   const doors = ['Servo switch OR-1', 'Servo switch OR-2'];
   const search = (text: string) => page.getByLabel('Search').fill(text);

@@ -12,9 +12,7 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'a session in the con
     stage = await Stage.open();
   });
   afterAll(() => stage.close());
-  afterEach(() => {
-    expect(stage.browser.problems.splice(0)).toEqual([]);
-  });
+  afterEach(async () => expect(await stage.browser.leave()).toEqual([]));
 
   const isLive = (page: Page) => page.getByRole('status').filter({ hasText: 'Live' }).waitFor();
   const letTokenEnd = (page: Page) =>
@@ -53,7 +51,6 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'a session in the con
       const kept = () => tab.evaluate<string>(`JSON.parse(localStorage.getItem('latchwork.tokens')).refreshToken`);
       await vi.waitFor(async () => expect(await kept()).toBe(refreshToken));
     }
-    await context.close();
   });
 
   it('is signed out in all tabs at once', async () => {
@@ -63,7 +60,6 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'a session in the con
     await first.getByRole('link', { name: 'Settings' }).click();
     await first.getByRole('button', { name: 'Sign out', exact: true }).click();
     for (const tab of [first, other]) await tab.getByRole('button', { name: 'Sign in' }).waitFor();
-    await first.context().close();
   });
 
   it('that was ended elsewhere leads to the sign-in, with the reason', async () => {
@@ -75,7 +71,6 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'a session in the con
     await page.getByText('Your session has ended: it was signed out elsewhere').waitFor();
     await page.getByRole('button', { name: 'Sign in' }).waitFor();
     // The browser notes the refused calls.
-    expect(stage.browser.problems.splice(0).filter((problem) => !problem.includes('401'))).toEqual([]);
-    await page.context().close();
+    expect((await stage.browser.leave()).filter((problem) => !problem.includes('401'))).toEqual([]);
   });
 });

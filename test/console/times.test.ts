@@ -2,6 +2,7 @@
 import type { Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { VirtualDevice } from '../../dev/virtual-device.ts';
+import { sendCommand } from '../../rig/clients/accounts.ts';
 import { dataOf } from '../../rig/clients/api.ts';
 import { browserMissing } from '../../rig/browser/browser.ts';
 import { Stage } from '../../rig/browser/console-stage.ts';
@@ -32,9 +33,7 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the times of a devic
     await device.stop();
     await stage.close();
   });
-  afterEach(() => {
-    expect(stage.browser.problems.splice(0)).toEqual([]);
-  });
+  afterEach(() => expect(stage.browser.problems.splice(0)).toEqual([]));
 
   const press = (name: string | RegExp) => page.getByRole('button', { name }).click();
   const part = (name: string) => page.getByRole('region', { name, exact: true });
@@ -140,9 +139,7 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the times of a devic
 
   it('pursue the end of a press while the device is away, until it is known', async () => {
     const lease = { seconds: 10, then: { action: 'toggle', position: 'down' } };
-    await dataOf(
-      api().control.$post({ param, query: {}, header: {}, json: { action: 'toggle', position: 'up', lease } }),
-    );
+    await sendCommand(stage.owner.api, param, { action: 'toggle', position: 'up', lease });
     await part('For a while')
       .getByRole('timer')
       .getByText(/^Down in 0:(10|0\d)$/)

@@ -2,7 +2,7 @@
 // own object.
 import type { Page, Route } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { dataOf } from '../../rig/clients/api.ts';
+import { sendCommand } from '../../rig/clients/accounts.ts';
 import { browserMissing } from '../../rig/browser/browser.ts';
 import { Stage } from '../../rig/browser/console-stage.ts';
 import { openTab } from '../../rig/browser/console-visit.ts';
@@ -16,9 +16,7 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the virtual switch',
     page = await stage.visit();
   });
   afterAll(() => stage.close());
-  afterEach(() => {
-    expect(stage.browser.problems.splice(0)).toEqual([]);
-  });
+  afterEach(() => expect(stage.browser.problems.splice(0)).toEqual([]));
 
   const press = (name: string) => page.getByRole('button', { name, exact: true }).click();
   const control = (name: string) => page.locator('.control').getByRole('button', { name, exact: true });
@@ -52,15 +50,12 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the virtual switch',
       await route.fulfill({ response, json: { ...envelope, data: { ...data, state: 'expired' } } });
     });
     const deviceId = page.url().split('/').at(-1) ?? '';
-    const json = { action: 'toggle', position: 'down' } as const;
-    await dataOf(
-      stage.owner.api.devices[':deviceId'].control.$post({ param: { deviceId }, query: {}, header: {}, json }),
-    );
+    await sendCommand(stage.owner.api, { deviceId }, { action: 'toggle', position: 'down' });
     await newer;
     await openTab(page, 'History');
     await page.locator('.timeline .command').getByText('No answer in time').waitFor();
     await openTab(page, 'Control');
-    expect(await page.locator('.sides').getByText('Down by you').count()).toBe(1);
+    await page.locator('.sides').getByText('Down by you').waitFor();
     await page.locator('.journey').getByText('Confirmed by a report').waitFor();
     await page.unroute('**/commands/*');
   });

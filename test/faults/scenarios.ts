@@ -15,6 +15,7 @@ import type { Scenario } from './rig/scenario.ts';
 import { leases, schedules } from './scenarios/schedules.ts';
 import { spoolDamage, spoolFull } from './scenarios/spool-faults.ts';
 import { takeOvers } from './scenarios/take-overs.ts';
+import { webhooks } from './scenarios/webhooks.ts';
 import { answersLost, workerHangs, workerRefuses, workerRestarts } from './scenarios/worker-faults.ts';
 
 /** The Worker fails, or is given what it can never take. */
@@ -45,8 +46,8 @@ export const directScenarios: Scenario[] = [
   directWorkerRestarts,
 ];
 
-/** Times that come while the Worker is away, or the device. */
-export const timeScenarios: Scenario[] = [schedules, leases];
+/** Times that come, and events that leave, while the Worker is away, or the other side. */
+export const timeScenarios: Scenario[] = [schedules, leases, webhooks];
 
 /** Everything runs as `npm start` runs it. */
 export const localScenarios: Scenario[] = [localLoad];

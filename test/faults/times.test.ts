@@ -1,4 +1,4 @@
-// Due times and ends of leases come while the Worker or the device is away.
+// Due times and ends of leases come while the Worker or the device is away; events leave while receivers fail.
 import { timeScenarios } from './scenarios.ts';
 import { testScenarios } from './short-run.ts';
 

@@ -1,7 +1,7 @@
 // Every broker hook against inputs that are nearly right, wrong and hostile, in each broker's own form. The answer has the
 // vendor's shape and is never a 5xx; no wrong password gets in.
 import fc from 'fast-check';
-import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
 import { createApp } from '../../src/app.ts';
 import { messagingName, topicOf } from '../../src/domain/topics.ts';
@@ -10,16 +10,10 @@ import {
   emqxAuthzSchema,
   emqxConnectSchema,
   emqxEventSchema,
-  goAuthAclSchema,
-  goAuthUserSchema,
   rabbitmqResourceSchema,
   rabbitmqTopicSchema,
   rabbitmqUserSchema,
   rabbitmqVhostSchema,
-  vernemqPublishSchema,
-  vernemqRegisterSchema,
-  vernemqSessionSchema,
-  vernemqSubscribeSchema,
 } from '../../src/protocol/hooks.ts';
 import { planFuzzing } from '../../rig/inputs/fuzzing.ts';
 import { bodyTextFor, hostileText, spoiledFor } from '../../rig/inputs/hostile-json.ts';
@@ -35,15 +29,6 @@ const { batches, inputs: inputCount, seed } = planFuzzing(0.2, inputsAtOnce);
 /** What the vendor's plugin reads as an answer; a login among them never says yes here. */
 const emqx = z.strictObject({ result: z.literal(['allow', 'deny']) });
 const emqxLogin = z.strictObject({ result: z.literal('deny'), is_superuser: z.literal(false), message: z.string() });
-const goAuth = z.strictObject({ ok: z.boolean(), error: z.string() });
-const goAuthNo = z.strictObject({ ok: z.literal(false), error: z.string() });
-const vernemqNo = z.strictObject({ result: z.strictObject({ error: z.literal('not_allowed') }) });
-const vernemqRight = z.union([
-  vernemqNo,
-  z.strictObject({ result: z.literal('ok') }),
-  z.strictObject({ result: z.literal('ok'), topics: z.array(z.unknown()) }),
-  z.strictObject({ result: z.literal('ok'), modifiers: z.strictObject({ topics: z.array(z.unknown()) }) }),
-]);
 const json = (text: string): unknown => JSON.parse(text);
 
 type Hook = { path: string; schema: z.ZodType; isForm?: boolean; isRight: (answer: HookAnswer) => boolean };
@@ -68,25 +53,12 @@ const hooks: Hook[] = [
   { path: 'rabbitmq/vhost', schema: rabbitmqVhostSchema, isForm: true, isRight: saysWord('allow', 'deny') },
   { path: 'rabbitmq/resource', schema: rabbitmqResourceSchema, isForm: true, isRight: saysWord('allow', 'deny') },
   { path: 'rabbitmq/topic', schema: rabbitmqTopicSchema, isForm: true, isRight: saysWord('allow', 'deny') },
-  { path: 'mosquitto-go-auth/user', schema: goAuthUserSchema, isRight: says(goAuthNo, [403]) },
-  { path: 'mosquitto-go-auth/superuser', schema: goAuthUserSchema, isRight: says(goAuthNo, [403]) },
-  { path: 'mosquitto-go-auth/acl', schema: goAuthAclSchema, isRight: says(goAuth, [200, 403]) },
-  ...['', '_m5'].flatMap((version) => [
-    { path: `vernemq/auth_on_register${version}`, schema: vernemqRegisterSchema, isRight: says(vernemqNo) },
-    { path: `vernemq/auth_on_publish${version}`, schema: vernemqPublishSchema, isRight: says(vernemqRight) },
-    { path: `vernemq/auth_on_subscribe${version}`, schema: vernemqSubscribeSchema, isRight: says(vernemqRight) },
-  ]),
-  ...['on_client_wakeup', 'on_client_offline', 'on_client_gone'].map((name) => ({
-    path: `vernemq/${name}`,
-    schema: vernemqSessionSchema,
-    isRight: says(z.strictObject({})),
-  })),
 ];
 
 let device: TestDevice;
 
+beforeEach(() => void vi.spyOn(console, 'info').mockImplementation(() => undefined));
 beforeAll(async () => {
-  vi.spyOn(console, 'info').mockImplementation(() => undefined);
   device = await provisionDevice();
 });
 
@@ -166,7 +138,7 @@ describe('broker hooks', () => {
     await fc.assert(
       fc.asyncProperty(hostileText, hostileText, async (secret, body) => {
         const safe = encodeURIComponent(secret.toWellFormed()).slice(0, 1_000).replaceAll('.', '%2E');
-        const answer = await callHook(`vernemq/s/${safe}x/auth_on_register`, body, {});
+        const answer = await callHook(`rabbitmq/s/${safe}x/user`, body, {});
         expect([401, 404]).toContain(answer.status);
       }),
       { numRuns: 100, seed },

@@ -3,17 +3,16 @@
 import { inPerson } from '../../src/domain/access.ts';
 import { limitSpecs } from '../../src/limits.ts';
 import fc from 'fast-check';
-import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
 import { topicOf } from '../../src/domain/topics.ts';
-import { topicActions } from '../../src/protocol/mqtt.ts';
 import {
   bridgeFrameSchema,
   uplinkAnswerSchema,
   uplinkBatchSchema,
   uplinkItemSchema,
 } from '../../src/protocol/bridge.ts';
-import { propertyPostSchema, propertySetReplySchema, statusSchema } from '../../src/protocol/mqtt.ts';
+import { propertyPostSchema, propertySetReplySchema, statusSchema, topicActions } from '../../src/protocol/mqtt.ts';
 import { relayReplySchemas, relayRequestSchemas } from '../../src/protocol/relay.ts';
 import { planFuzzing } from '../../rig/inputs/fuzzing.ts';
 import { bodyTextFor, hostileText, hostileValue, spoiledFor, validFor } from '../../rig/inputs/hostile-json.ts';
@@ -29,7 +28,7 @@ const { propertyPost, propertySetReply, status } = topicActions;
 const schemaOf = (type: z.ZodType) => z.toJSONSchema(type, { io: 'input', unrepresentable: 'any' }) as JsonSchema;
 const batchesOf = <T>(input: fc.Arbitrary<T>, size: number) => fc.array(input, { minLength: size, maxLength: size });
 
-beforeAll(() => {
+beforeEach(() => {
   vi.spyOn(console, 'info').mockImplementation(() => undefined);
   vi.spyOn(console, 'warn').mockImplementation(() => undefined);
 });

@@ -1,7 +1,7 @@
 // Every route of the reference against inputs that are nearly right, wrong and hostile. The answer is never a 5xx, always
 // the envelope, and only what the reference says. FUZZ_RUNS asks for more inputs, FUZZ_SEED for the same again.
 import fc from 'fast-check';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { planFuzzing } from '../../rig/inputs/fuzzing.ts';
 import { HostileRequests, type HostileRequest } from '../../rig/inputs/hostile-requests.ts';
 import type { OpenApiDocument } from '../../rig/inputs/openapi-document.ts';
@@ -20,9 +20,9 @@ let objects: Record<string, string>;
 let credentials: CallOptions[];
 let costlyCount = 0;
 
+// A line a request is most of the time otherwise.
+beforeEach(() => void vi.spyOn(console, 'info').mockImplementation(() => undefined));
 beforeAll(async () => {
-  // A line a request is most of the time otherwise.
-  vi.spyOn(console, 'info').mockImplementation(() => undefined);
   requests = new HostileRequests(await (await send('GET', '/api/v1/openapi.json')).json<OpenApiDocument>());
   // So that commands are taken, not waited for.
   bridge = await TestBridge.dialIn();

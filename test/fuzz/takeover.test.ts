@@ -54,7 +54,7 @@ it(
     const read = (path: string) =>
       call<Record<string, unknown>>('GET', `/devices/${deviceId}${path}`, { token: anna.token });
     const isOnline = async () => expect(await read('')).toMatchObject({ data: { status: 'online' } });
-    await vi.waitFor(isOnline, { timeout: 20_000 });
+    await vi.waitFor(isOnline);
     const record = await read('');
     const got: string[] = [];
     const attempt = async ({ claimToken, ...more }: Body) => {

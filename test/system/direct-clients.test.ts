@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
-import type { Activation } from '../../rig/clients/accounts.ts';
+import { sendCommand, type Activation } from '../../rig/clients/accounts.ts';
 import { dataOf } from '../../rig/clients/api.ts';
 import { findFreePort } from '../../rig/ports.ts';
 import { makeCertificates, type Certificates } from '../../rig/certificates.ts';
@@ -123,16 +123,12 @@ describe.skipIf(pahoMissing !== null)('paho', () => {
 
 /** Commands that nobody is subscribed for yet reach nobody: sent once the device is online, and again until it has one. */
 async function sendUntilHeard(deviceId: string): Promise<void> {
-  const { devices } = service.rig.owner.api;
-  const param = { deviceId };
+  const { api } = service.rig.owner;
   await service.rig.untilStatus(deviceId, ({ online }) => online);
   for (;;) {
-    const json = { action: 'toggle' as const, position: 'up' as const };
-    const { commandId } = await dataOf(
-      devices[':deviceId'].control.$post({ header: {}, query: { wait: '1' }, param, json }),
-    );
+    const { commandId } = await sendCommand(api, { deviceId }, { action: 'toggle', position: 'up' }, { wait: '1' });
     const command = await dataOf(
-      devices[':deviceId'].commands[':commandId'].$get({ param: { deviceId, commandId: commandId } }),
+      api.devices[':deviceId'].commands[':commandId'].$get({ param: { deviceId, commandId } }),
     );
     if (command.state !== 'undelivered') return;
   }

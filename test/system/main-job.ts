@@ -3,7 +3,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { IClientOptions } from 'mqtt';
 import { expect } from 'vitest';
-import type { Activation } from '../../rig/clients/accounts.ts';
+import { sendCommand, type Activation } from '../../rig/clients/accounts.ts';
 import { bridgeName, bridgePassword } from '../../rig/services/processes.ts';
 import { MqttTestClient, refusalOf, type ProtocolVersion } from '../../rig/clients/mqtt-client.ts';
 import type { WorkerRig } from '../../rig/worker/worker-rig.ts';
@@ -21,20 +21,19 @@ export type Job = {
   options?: IClientOptions;
 };
 
+const addressOf = ({ rig, urlOf }: Job, device: Activation) => urlOf?.(device) ?? rig.mqttUrl;
+const connect = (job: Job, device: Activation) =>
+  MqttTestClient.ofDevice(addressOf(job, device), device, job.protocolVersion, job.options);
+
 /** Logins: exactly the documented identity, and no other. */
-export async function expectLogins({
-  rig,
-  protocolVersion,
-  refusal,
-  serial,
-  urlOf = () => rig.mqttUrl,
-  options,
-}: Job): Promise<void> {
+export async function expectLogins(job: Job): Promise<void> {
+  const { rig, protocolVersion, refusal, serial, options } = job;
   const activation = await rig.activate(serial);
   const { mqtt, deviceSecret } = activation;
   const other = await rig.activate(`${serial}-other`);
   const login = { username: mqtt.username, password: mqtt.password, clientId: mqtt.clientId, protocolVersion };
-  const answer = (change: Record<string, unknown>) => refusalOf(urlOf(activation), { ...options, ...login, ...change });
+  const answer = (change: Record<string, unknown>) =>
+    refusalOf(addressOf(job, activation), { ...options, ...login, ...change });
   expect(await answer({})).toBe('accepted');
   expect(await answer({ password: `${mqtt.password}x` }), 'a wrong password').toMatch(refusal);
   expect(await answer({ password: deviceSecret }), 'the device secret').toMatch(refusal);
@@ -50,16 +49,11 @@ export async function expectLogins({
 }
 
 /** Topics: a device neither reads nor writes the topics of another one. */
-export async function expectSeparateTopics({
-  rig,
-  protocolVersion,
-  serial,
-  urlOf = () => rig.mqttUrl,
-  options,
-}: Job): Promise<void> {
+export async function expectSeparateTopics(job: Job): Promise<void> {
+  const { rig, serial } = job;
   const [mine, victim] = [await rig.activate(`${serial}-intruder`), await rig.activate(`${serial}-victim`)];
   const watch = await rig.watch(mine, victim);
-  const other = await MqttTestClient.ofDevice(urlOf(victim), victim, protocolVersion, options);
+  const other = await connect(job, victim);
   expect(await other.trySubscribe(victim.topics.propertySet)).toBe(true);
   const before = { params: { position: 'up' } };
   await other.client.publishAsync(victim.topics.propertyPost, JSON.stringify(before), { qos: 1 });
@@ -74,7 +68,7 @@ export async function expectSeparateTopics({
   ];
   // A broker may refuse by closing the connection, so each attempt has its own.
   for (const filter of foreignFilters) {
-    const intruder = await MqttTestClient.ofDevice(urlOf(mine), mine, protocolVersion, options);
+    const intruder = await connect(job, mine);
     expect(await intruder.trySubscribe(filter), filter).toBe(false);
     await intruder.leave();
   }
@@ -86,7 +80,7 @@ export async function expectSeparateTopics({
     { topic: mine.topics.propertySet, body: forgedParams },
   ];
   for (const { topic, body } of forgeries) {
-    const intruder = await MqttTestClient.ofDevice(urlOf(mine), mine, protocolVersion, options);
+    const intruder = await connect(job, mine);
     await intruder.tryPublish(topic, body);
     await intruder.leave();
   }
@@ -104,9 +98,7 @@ export async function expectSeparateTopics({
   const { list } = await dataOf(rig.owner.api.devices[':deviceId'].events.$get({ param: params, query: {} }));
   expect(list).toMatchObject([{ status: 'online' }, { status: 'activated' }]);
   const command = { action: 'toggle' as const, position: 'up' as const };
-  await dataOf(
-    rig.owner.api.devices[':deviceId'].control.$post({ header: {}, query: {}, param: params, json: command }),
-  );
+  await sendCommand(rig.owner.api, victim, command);
   await other.untilHeard(victim.topics.propertySet);
   expect(other.heard).toHaveLength(1);
   expect(other.bodiesOf(victim.topics.propertySet)).toMatchObject([{ params: command }]);
@@ -115,17 +107,12 @@ export async function expectSeparateTopics({
 }
 
 /** The job: a report up, a command down, a reply, and presence. */
-export async function expectReportsAndCommands({
-  rig,
-  protocolVersion,
-  serial,
-  urlOf = () => rig.mqttUrl,
-  options,
-}: Job): Promise<void> {
+export async function expectReportsAndCommands(job: Job): Promise<void> {
+  const { rig, serial } = job;
   const activation = await rig.activate(serial);
   const { deviceId, topics } = activation;
   const watch = await rig.watch(activation);
-  const device = await MqttTestClient.ofDevice(urlOf(activation), activation, protocolVersion, options);
+  const device = await connect(job, activation);
   expect(await device.trySubscribe(topics.propertySet)).toBe(true);
 
   const report = { method: 'thing.event.property.post', id: '1', params: { position: 'middle', wifi_rssi: -60 } };
@@ -134,9 +121,7 @@ export async function expectReportsAndCommands({
   await rig.untilStatus(deviceId, ({ online, position }) => online && position === 'middle');
 
   const params = { action: 'toggle' as const, position: 'up' as const };
-  const receipt = await dataOf(
-    rig.owner.api.devices[':deviceId'].control.$post({ header: {}, query: {}, param: { deviceId }, json: params }),
-  );
+  const receipt = await sendCommand(rig.owner.api, activation, params);
   expect(receipt).toMatchObject({ message: 'command_sent' });
   const heard = (await device.untilHeard(topics.propertySet)) as { id: string };
   expect(heard).toEqual({

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startAedes, type TestBroker } from '../../rig/brokers/aedes.ts';
-import type { Activation } from '../../rig/clients/accounts.ts';
+import { sendCommand, type Activation } from '../../rig/clients/accounts.ts';
 import { dataOf } from '../../rig/clients/api.ts';
 import { buildOnce } from '../../rig/worker/built-worker.ts';
 import { eventually } from '../../rig/changes.ts';
@@ -113,17 +113,7 @@ describe('what the platform charges for', () => {
   });
 
   test('a command is one call of its object and one of the link, without D1', async () => {
-    const { deviceId } = device;
-    const send = () =>
-      dataOf(
-        rig.owner.api.devices[':deviceId'].control.$post({
-          param: { deviceId },
-          query: {},
-          header: {},
-          json: { action: 'toggle', position: 'up' },
-        }),
-      );
-    const used = await count(send);
+    const used = await count(() => sendCommand(rig.owner.api, device, { action: 'toggle', position: 'up' }));
     expect(used).toMatchObject({ requests: 1, 'DeviceSession.command': 1 });
     expectNothing(used, 'D1 statements');
     expect(used['object calls']).toBe(2);

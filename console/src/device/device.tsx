@@ -1,6 +1,6 @@
 // One device, in tabs. Control is the one of every day: what the device reported beside what anybody asked for last, and how far
 // that came. The others are loaded when they are opened.
-import { useComputed } from '@preact/signals';
+import { useComputed, useSignalEffect } from '@preact/signals';
 import { useEffect, useMemo } from 'preact/hooks';
 import { describeError } from '../errors.ts';
 import { Control } from '../parts/control.tsx';
@@ -13,6 +13,7 @@ import { Title } from '../parts/title.tsx';
 import { deviceTabs, hrefOf, type DeviceTab } from '../router.ts';
 import { ago } from '../state/clock.ts';
 import { DeviceView, type Device, type Position } from '../state/device.ts';
+import { takeTryAgain } from '../state/notice-clicks.ts';
 import { LeasePart } from '../times/lease.tsx';
 import { commandWords } from '../times/sentence.ts';
 import { texts } from '../texts.ts';
@@ -31,6 +32,10 @@ export function DeviceScreen({ deviceId, tab }: { deviceId: string; tab: DeviceT
   const view = useMemo(() => new DeviceView(deviceId), []);
   useEffect(() => () => view.end(), []);
   useEffect(() => view.show(tab === 'control' || tab === 'history'), [tab]);
+  useSignalEffect(() => {
+    const body = takeTryAgain(deviceId);
+    if (body !== null) view.press(body).catch((error: unknown) => (view.error.value = error));
+  });
   const problem = useComputed(() => (view.error.value === null ? '' : describeError(view.error.value, words.explain)));
   const device = view.device.value;
   return (

@@ -11,7 +11,7 @@ export type FieldProps = {
   label: string;
   name: string;
   hint?: string;
-  type?: 'text' | 'email' | 'password' | 'number' | 'color' | 'file' | 'time' | 'date' | 'datetime-local';
+  type?: 'text' | 'url' | 'email' | 'password' | 'number' | 'color' | 'file' | 'time' | 'date' | 'datetime-local';
   accept?: string;
   value?: string;
   required?: boolean;
@@ -48,14 +48,21 @@ export function Field({ label, hint, name, value = '', onInput, ...rest }: Field
   );
 }
 
-type TextAreaProps = { label: string; name: string; hint?: string; rows?: number };
+type TextAreaProps = { label: string; name: string; hint?: string; rows?: number; value?: string };
 
-export function TextArea({ label, name, hint, rows = 6 }: TextAreaProps) {
+export function TextArea({ label, name, hint, rows = 6, value = '' }: TextAreaProps) {
   const id = useId();
   return (
     <div class="field">
       <label for={id}>{label}</label>
-      <textarea id={id} name={name} rows={rows} spellcheck={false} aria-describedby={hint && `${id}-hint`} />
+      <textarea
+        id={id}
+        name={name}
+        rows={rows}
+        defaultValue={value}
+        spellcheck={false}
+        aria-describedby={hint && `${id}-hint`}
+      />
       {hint && (
         <p id={`${id}-hint`} class="hint">
           {hint}

@@ -20,7 +20,7 @@ export function Outcome({ command }: { command: Command }) {
   const { state, reason, replyCode } = command;
   const kind = isUnproven(command) ? 'open' : good.includes(state) ? 'good' : bad.includes(state) ? 'bad' : 'open';
   const words = texts.command;
-  const why = state === 'failed' ? words.errorReply(replyCode) : explainReason(reason ?? '', texts.reasons.command);
+  const why = state === 'failed' ? words.errorReply(replyCode) : explainReason(reason ?? '', words.reasons);
   return (
     <span class={`outcome ${kind}`}>
       {words.states[state]}

@@ -1,10 +1,11 @@
 // The virtual switch of a device, drawn: what the thing on the wall does, apart from what the service says of it.
 import { texts } from '../texts.ts';
+import { virtualSwitchTexts } from '../texts/virtual-switch.ts';
 import type { Position } from '../switch/moves.ts';
 import type { VirtualSwitch } from '../switch/virtual-switch.ts';
 import { Action } from './form.tsx';
 
-const words = texts.virtualSwitch;
+const words = virtualSwitchTexts;
 const leverAt: Record<Position, number> = { up: 24, middle: 50, down: 76 };
 const faults = [
   ['isSlow', words.slow],

@@ -5,12 +5,12 @@ import { explainReason } from '../errors.ts';
 import { ago, clockTime } from '../state/clock.ts';
 import type { DeviceView, EventView, Properties } from '../state/device.ts';
 import { texts } from '../texts.ts';
+import { reasonsTexts as reasons } from '../texts/reasons.ts';
 import { giverOf } from './journey.tsx';
 import { Outcome } from './status.tsx';
 
 type Rejected = NonNullable<Properties['lastRejected']>;
 type Entry = { key: string; kind: string; timeMs: number; title: ComponentChildren; detail: ComponentChildren };
-const { reasons } = texts;
 const shownAtOnce = 40;
 
 export function Timeline({ view }: { view: DeviceView }) {

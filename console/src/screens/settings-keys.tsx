@@ -1,15 +1,14 @@
 // API keys of the user's machines: what each may do, for which product, and its value, which is shown once.
 import { dataOf, type Client, type Data } from '@latchwork/client';
 import { useSignal } from '@preact/signals';
-import { useId } from 'preact/hooks';
 import { InputError } from '../errors.ts';
 import { AskFirst, Dialog, Once } from '../parts/dialog.tsx';
-import { Field, Form, Problem } from '../parts/form.tsx';
+import { Field, Form } from '../parts/form.tsx';
 import { Paged, usePagedList } from '../parts/paged.tsx';
-import { useRead } from '../parts/read.ts';
 import { ago } from '../state/clock.ts';
 import { session } from '../state/session.ts';
 import { accountTexts } from '../texts/account.ts';
+import { ProductField } from './product-field.tsx';
 
 const words = accountTexts.keys;
 type Key = Data<Client['users']['api-keys']['$get']>['list'][number];
@@ -95,29 +94,5 @@ function Row({ apiKey, onRemove }: { apiKey: Key; onRemove: () => Promise<void> 
         onConfirm={onRemove}
       />
     </li>
-  );
-}
-
-/** Typed, with the newest products offered: a catalogue may be longer than a list that is pleasant to scroll. */
-function ProductField() {
-  const id = useId();
-  const query = { page: '1', size: '100' };
-  const { value: products, problem } = useRead(() => dataOf(session().api.products.$get({ query })));
-  return (
-    <div class="field">
-      <label for={id}>{words.product}</label>
-      <input id={id} name="productKey" list={`${id}-list`} maxLength={64} aria-describedby={`${id}-hint`} />
-      <p id={`${id}-hint`} class="hint">
-        {words.productHint}
-      </p>
-      <datalist id={`${id}-list`}>
-        {products.value?.list.map(({ productKey, name }) => (
-          <option key={productKey} value={productKey}>
-            {name}
-          </option>
-        ))}
-      </datalist>
-      <Problem text={problem} />
-    </div>
   );
 }

@@ -1,9 +1,12 @@
-// The account: who is signed in, the password, the sessions, and the keys of its machines.
+// The settings of a user, in tabs: the account with its password, sessions and keys; what it is told; its webhooks.
 import { dataOf } from '@latchwork/client';
 import { useSignal } from '@preact/signals';
 import { Action, Field, Form, Problem } from '../parts/form.tsx';
+import { later } from '../parts/later.tsx';
 import { useRead } from '../parts/read.ts';
+import { Tabs } from '../parts/tabs.tsx';
 import { Title } from '../parts/title.tsx';
+import { hrefOf, settingsTabs, type SettingsTab } from '../router.ts';
 import { session, signOut } from '../state/session.ts';
 import { texts } from '../texts.ts';
 import { accountTexts } from '../texts/account.ts';
@@ -14,19 +17,39 @@ import { Sessions } from './settings-sessions.tsx';
 
 const words = accountTexts.settings;
 
-export function Settings() {
-  // A changed password ends other sessions and keys.
-  const version = useSignal(0);
+const NoticeSettings = later(async () => (await import('../notices/notice-settings.tsx')).NoticeSettings);
+const Webhooks = later(async () => (await import('../webhooks/webhooks.tsx')).Webhooks);
+
+export function Settings({ tab }: { tab: SettingsTab }) {
+  const tabs = settingsTabs.map((name) => ({
+    tab: name,
+    text: words.tabs[name],
+    href: hrefOf({ screen: 'settings', tab: name }),
+  }));
   return (
     <main id="content">
       <Title>{words.title}</Title>
+      <Tabs label={words.parts} tabs={tabs} open={tab}>
+        {tab === 'account' && <AccountTab />}
+        {tab === 'notices' && <NoticeSettings />}
+        {tab === 'webhooks' && <Webhooks />}
+      </Tabs>
+    </main>
+  );
+}
+
+function AccountTab() {
+  // A changed password ends other sessions and keys.
+  const version = useSignal(0);
+  return (
+    <>
       <Account />
       <Password onChange={() => (version.value += 1)} />
       <Sessions key={`sessions ${version.value}`} />
       <ApiKeys key={`keys ${version.value}`} />
       <BlockedSenders />
       <SecurityEvents />
-    </main>
+    </>
   );
 }
 

@@ -20,7 +20,10 @@ import { session } from './session.ts';
 import { texts } from '../texts.ts';
 
 export type Device = Data<Client['devices'][':deviceId']['$get']>;
-export type EventView = Data<Client['devices'][':deviceId']['events']['$get']>['list'][number];
+export type EventView = Extract<
+  Data<Client['devices'][':deviceId']['events']['$get']>['list'][number],
+  { status: string }
+>;
 export type Properties = Data<Client['devices'][':deviceId']['properties']['$get']>;
 export type Lease = NonNullable<Data<Client['devices'][':deviceId']['status']['$get']>['lease']>;
 export type Position = 'up' | 'middle' | 'down';
@@ -218,7 +221,8 @@ export class DeviceView {
     if (this.status.peek() === before.status) this.status.value = present.status;
     if (this.position.peek() === before.position) this.position.value = present.position;
     this.lease.value = present.lease ?? null;
-    this.events.value = eventPage.list;
+    // Without `after` it is always a page.
+    this.events.value = 'total' in eventPage ? eventPage.list : [];
     if (values !== null) this.properties.value = values;
     if (commandPage !== null) this.#take(commandPage.list);
     this.error.value = null;

@@ -9,6 +9,8 @@ const tokensKey = 'latchwork.tokens';
 const loginKey = 'latchwork.login';
 const renewalLock = 'latchwork.renewal';
 const deviceTokenKey = 'latchwork.deviceToken';
+/** The entry of this browser among the user's push subscriptions. */
+export const pushEntryKey = 'latchwork.push';
 
 const current = signal<Session | null>(null);
 let currentLogin: string | null = null;
@@ -49,13 +51,22 @@ export async function register(email: string, password: string): Promise<void> {
 export async function signOut(): Promise<void> {
   const leaving = session();
   forget();
-  await leaving.logOut();
+  await Promise.all([leaving.logOut(), endPush()]);
 }
 
 /** Ends all sessions of the user, this one last. @throws ApiError, NoAnswerError; then nothing has changed here */
 export async function signOutEverywhere(): Promise<void> {
   await dataOf(session().api.users.me.sessions.$delete({ query: {} }));
   forget();
+  await endPush();
+}
+
+/** Notices of this user are not shown to the next one. The service drops its entry when the push service says that it is gone. */
+export async function endPush(): Promise<void> {
+  localStorage.removeItem(pushEntryKey);
+  const registration = 'serviceWorker' in navigator ? await navigator.serviceWorker.getRegistration() : undefined;
+  await (await registration?.pushManager.getSubscription())?.unsubscribe();
+  await registration?.unregister();
 }
 
 const options: SessionOptions = {

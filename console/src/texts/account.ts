@@ -1,9 +1,12 @@
 // Texts about settings, sessions and API keys. Loaded with the settings.
 import type { Client, Data } from '@latchwork/client';
+import type { SettingsTab } from '../router.ts';
 
 export const accountTexts = {
   settings: {
     title: 'Settings',
+    parts: 'Parts of the settings',
+    tabs: { account: 'Account', notices: 'Notices', webhooks: 'Webhooks' } satisfies Record<SettingsTab, string>,
     account: 'Account',
     signOut: 'Sign out',
     password: 'Change password',
@@ -67,6 +70,7 @@ export const accountTexts = {
       password_reset: 'Password set anew',
       email_verified: 'Email verified',
       key_made: 'API key made',
+      webhook_made: 'Webhook made',
       key_deleted: 'API key deleted',
       member_joined: 'Somebody joined a device',
       role_changed: 'Role of a member changed',

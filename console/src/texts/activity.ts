@@ -1,4 +1,8 @@
 // Texts about what devices did: commands, messages that were not understood, events.
+import type { Command } from '@latchwork/client';
+
+type CommandReason = Exclude<NonNullable<Command['reason']>, `device replied ${number}`>;
+
 export const activityTexts = {
   command: {
     states: {
@@ -24,6 +28,15 @@ export const activityTexts = {
       failed: 'The device got it and refused.',
       cancelled: 'It was taken back before the device had it.',
     },
+    reasons: {
+      broker_unavailable: 'no bridge or broker was connected',
+      no_subscriber: 'the device was not listening',
+      outcome_unknown: 'the broker did not confirm it: whether the device did it is not known',
+      no_reply: 'the device did not reply',
+      replaced: 'replaced by a newer command',
+      requested: 'on request',
+      revoked: 'its sender may not send commands any more',
+    } satisfies Record<CommandReason, string>,
     movedSince: 'A report confirmed it. The device has reported something else since.',
     replyOnly: 'The device says that it has done it. No report tells more of such a command.',
     title: 'Command',

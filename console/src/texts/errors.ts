@@ -35,6 +35,8 @@ export const errorsTexts = {
       unavailable: 'The service is busy or under repair. Try again in a few seconds.',
       internal_error: 'The service failed. Nothing is known about the outcome.',
       unauthorized: 'Your session has ended.',
+      too_many_webhooks: 'You have as many webhooks as you may have. Delete one first.',
+      too_many_push_subscriptions: 'Notices go to as many browsers as they may. Remove one first.',
       too_many_devices: 'The product has as many devices as it may have. Delete one first.',
       too_many_claim_tokens: 'Too many devices are being added at once. Wait a while.',
       invalid_product_key: 'There is no such product.',

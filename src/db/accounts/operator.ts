@@ -17,16 +17,11 @@ import {
 import { claimTokens, deviceInvitations, devices, deviceTransfers } from '../schema/devices.ts';
 import { products } from '../schema/products.ts';
 
-export async function markDisabledWithAccount(database: Database, deviceId: string, isDisabledWithAccount: boolean) {
-  await database.update(devices).set({ isDisabledWithAccount }).where(eq(devices.deviceId, deviceId));
-}
-
 export async function disableUser(database: Database, userId: number, disabledAt: number | null): Promise<void> {
+  const tables = [claimTokens, refreshTokens, passwordResets];
   await runTogether<unknown[]>(database, [
     sql`update ${users} set disabled_at = ${disabledAt} where id = ${userId}`,
-    sql`delete from ${claimTokens} where user_id = ${userId}`,
-    sql`delete from ${refreshTokens} where user_id = ${userId}`,
-    sql`delete from ${passwordResets} where user_id = ${userId}`,
+    ...tables.map((table) => sql`delete from ${table} where user_id = ${userId}`),
   ]);
 }
 

@@ -107,10 +107,11 @@ export async function activateRegistered(db: Database, deviceId: string, network
   return activated.length === 1;
 }
 
-export async function updateActivation(
+/** Changes what is not part of the projection. */
+export async function updateRecord(
   db: Database,
   deviceId: string,
-  change: Pick<DeviceRow, 'firmwareVersion' | 'chipModel'>,
+  change: Partial<Pick<DeviceRow, 'firmwareVersion' | 'chipModel' | 'isDisabledWithAccount'>>,
 ): Promise<void> {
   await db.update(devices).set(change).where(eq(devices.deviceId, deviceId));
 }
@@ -135,25 +136,20 @@ export type DeviceInRowOrder = Awaited<ReturnType<typeof listDevicesAfter>>[numb
 
 export async function listDevicesAfter(db: Database, afterId: number, limit: number, filter: DeviceFilter = {}) {
   const { productId, ownerId, memberId, isDisabledWithAccount } = filter;
-  const memberships = db
-    .select({ deviceRow: deviceMembers.deviceRow })
-    .from(deviceMembers)
-    .where(eq(deviceMembers.userId, memberId ?? 0));
-  return db
-    .select({ ...getTableColumns(devices), productKey: products.productKey })
-    .from(devices)
-    .innerJoin(products, eq(devices.productId, products.id))
-    .where(
-      and(
-        gt(devices.id, afterId),
-        productId === undefined ? undefined : eq(devices.productId, productId),
-        ownerId === undefined ? undefined : eq(devices.ownerId, ownerId),
-        memberId === undefined ? undefined : inArray(devices.id, memberships),
-        isDisabledWithAccount === undefined ? undefined : eq(devices.isDisabledWithAccount, true),
-      ),
-    )
-    .orderBy(asc(devices.id))
-    .limit(limit);
+  const memberships = sql`(select device_row from ${deviceMembers} where user_id = ${memberId})`;
+  const isWanted = and(
+    gt(devices.id, afterId),
+    productId === undefined ? undefined : eq(devices.productId, productId),
+    ownerId === undefined ? undefined : eq(devices.ownerId, ownerId),
+    memberId === undefined ? undefined : sql`${devices.id} in ${memberships}`,
+    isDisabledWithAccount === undefined ? undefined : eq(devices.isDisabledWithAccount, true),
+  );
+  return selectRecords(db).where(isWanted).orderBy(asc(devices.id)).limit(limit);
+}
+
+function selectRecords(db: Database) {
+  const columns = { ...getTableColumns(devices), productKey: products.productKey };
+  return db.select(columns).from(devices).innerJoin(products, eq(devices.productId, products.id));
 }
 
 /** Nobody claimed them, nor registered their serials, and none was ever online. `after`: activation time and row of the device before. */
@@ -166,10 +162,7 @@ export async function listUnusedDevices(
   const isOld = and(isNotNull(devices.activatedAt), lt(devices.activatedAt, activatedBeforeMs));
   const isLater = sql`(${devices.activatedAt}, ${devices.id}) > (${after[0]}, ${after[1]})`;
   const isNobodys = and(isNull(devices.claimedAt), isNull(devices.registeredAt), eq(devices.isDisabled, false));
-  return db
-    .select({ ...getTableColumns(devices), productKey: products.productKey })
-    .from(devices)
-    .innerJoin(products, eq(devices.productId, products.id))
+  return selectRecords(db)
     .where(and(isNull(devices.lastOnlineAt), isOld, isNobodys, isLater))
     .orderBy(asc(devices.activatedAt), asc(devices.id))
     .limit(limit);

@@ -135,11 +135,9 @@ function totalOf(db: Database, filter: DeviceFilter) {
       .where(and(isCounted, productKey === undefined ? undefined : eq(table.productId, productIdOf(db, productKey))));
   };
   const ofRole = role === undefined ? undefined : role === 'owner' ? sql`false` : eq(memberCounts.role, role);
+  const asOwner = rolesOf(filter).includes('owner') ? undefined : sql`false`;
   return unionAll(
-    sumFrom(
-      deviceCounts,
-      and(eq(deviceCounts.ownerId, userId), rolesOf(filter).includes('owner') ? undefined : sql`false`),
-    ),
+    sumFrom(deviceCounts, and(eq(deviceCounts.ownerId, userId), asOwner)),
     sumFrom(memberCounts, and(eq(memberCounts.userId, userId), ofRole)),
   );
 }

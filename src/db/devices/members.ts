@@ -3,7 +3,7 @@
 import { and, asc, eq, gt, not, sql } from 'drizzle-orm';
 import type { MemberRole } from '../../domain/access.ts';
 import type { PageRequest } from '../../domain/pagination.ts';
-import { runTogether, type Database, insertSelect, takeExcluded } from '../client.ts';
+import { findRow, runTogether, type Database, insertSelect, takeExcluded } from '../client.ts';
 import { countOf, lengthOf, readOpenPage, readPage } from '../pages.ts';
 import { users } from '../schema/accounts.ts';
 import type { UserRow } from '../accounts/users.ts';
@@ -49,12 +49,8 @@ export async function writeMembers(
 }
 
 export async function findMemberRole(db: Database, deviceRow: number, userId: number): Promise<MemberRole | undefined> {
-  const row = await db
-    .select({ role: deviceMembers.role })
-    .from(deviceMembers)
-    .where(and(eq(deviceMembers.deviceRow, deviceRow), eq(deviceMembers.userId, userId)))
-    .get();
-  return row?.role;
+  const isMember = and(eq(deviceMembers.deviceRow, deviceRow), eq(deviceMembers.userId, userId));
+  return (await findRow(db, deviceMembers, isMember))?.role;
 }
 
 export async function findMembers(db: Database, deviceRow: number) {

@@ -57,11 +57,7 @@ export async function listSerials(db: Database, productId: number, page: PageReq
 }
 
 export async function deleteSerial(db: Database, productId: number, deviceSN: string): Promise<boolean> {
-  const isTheOne = and(eq(devices.productId, productId), eq(devices.deviceSN, deviceSN));
+  const isUnused = and(eq(devices.productId, productId), eq(devices.deviceSN, deviceSN), isNull(devices.activatedAt));
   // The count of changed rows has those of triggers in it.
-  const deleted = await db
-    .delete(devices)
-    .where(and(isTheOne, isNull(devices.activatedAt)))
-    .returning({ id: devices.id });
-  return deleted.length === 1;
+  return (await db.delete(devices).where(isUnused).returning({ id: devices.id })).length === 1;
 }

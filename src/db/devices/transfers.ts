@@ -1,7 +1,7 @@
 // Queries on offers of devices to other users. Whether an offer may still be accepted, the device's session decides.
-import { and, count, eq, gt, ne, sql } from 'drizzle-orm';
+import { and, eq, sql } from 'drizzle-orm';
 import type { PageRequest } from '../../domain/pagination.ts';
-import { type Database, insertSelect, takeExcluded } from '../client.ts';
+import { type Database, findRow, insertSelect, takeExcluded } from '../client.ts';
 import { lengthOf, readOpenPage } from '../pages.ts';
 import { users } from '../schema/accounts.ts';
 import { hasBlocked } from '../accounts/blocked-senders.ts';
@@ -32,16 +32,8 @@ export async function putTransfer(
   limits: UserLimits<'transferOffersPerUser'>,
 ): Promise<boolean> {
   const { deviceId, fromUserId, offeredAt } = transfer;
-  const others = database
-    .select({ others: count() })
-    .from(deviceTransfers)
-    .where(
-      and(
-        eq(deviceTransfers.fromUserId, fromUserId),
-        gt(deviceTransfers.expiresAt, offeredAt),
-        ne(deviceTransfers.deviceId, deviceId),
-      ),
-    );
+  const others = sql`(select count(*) from ${deviceTransfers}
+    where from_user_id = ${fromUserId} and expires_at > ${offeredAt} and device_id <> ${deviceId})`;
   const put = await database.run(sql`
     ${insertSelect(deviceTransfers, transfer)} where ${others} < ${limitOf(fromUserId, 'transferOffersPerUser', limits)}
     on conflict (device_id) do update set ${takeExcluded(deviceTransfers, transfer, ['deviceId'])}`);
@@ -49,11 +41,8 @@ export async function putTransfer(
 }
 
 export async function findTransfer(database: Database, deviceId: string, toUserId: number) {
-  return database
-    .select({ offerId: deviceTransfers.offerId, fromUserId: deviceTransfers.fromUserId })
-    .from(deviceTransfers)
-    .where(and(eq(deviceTransfers.deviceId, deviceId), eq(deviceTransfers.toUserId, toUserId)))
-    .get();
+  const isToUser = and(eq(deviceTransfers.deviceId, deviceId), eq(deviceTransfers.toUserId, toUserId));
+  return findRow(database, deviceTransfers, isToUser);
 }
 
 export async function findOpenOffer(database: Database, deviceId: string, fromUserId: number, nowMs: number) {
@@ -62,13 +51,7 @@ export async function findOpenOffer(database: Database, deviceId: string, fromUs
     .select({ offerId, email: users.email, toUserId: users.id, offeredAtMs, expiresAtMs })
     .from(deviceTransfers)
     .innerJoin(users, eq(users.id, deviceTransfers.toUserId))
-    .where(
-      and(
-        eq(deviceTransfers.deviceId, deviceId),
-        eq(deviceTransfers.fromUserId, fromUserId),
-        gt(deviceTransfers.expiresAt, nowMs),
-      ),
-    )
+    .where(sql`device_id = ${deviceId} and from_user_id = ${fromUserId} and expires_at > ${nowMs}`)
     .get();
 }
 

@@ -1,12 +1,16 @@
 // Hands messages to the relay shards that are subscribed, and removes shards that have no socket for them. Used by the
 // device's object for its own messages, and by the uplink for whole batches.
 import type { MessageResult } from '../../domain/device/messages/inbox.ts';
+import type { NoticeRules } from '../../domain/notices.ts';
+import type { WebhookFilter } from '../../domain/webhooks/webhooks.ts';
 import type { Subscription } from '../../domain/device/messages/subscriptions.ts';
 import { callDevice, callFleetDirectory, callRelay } from './stubs.ts';
 
 /** A shard with a subscription to all devices of a user. `registrationId`: the number of its last registration. */
 export type FleetListener = { shard: string; registrationId: number };
 export type FleetRegistration = FleetListener & { userId: number };
+/** What the directory of a user tells a device. `rules` is absent for the default rules. */
+export type FleetAnswer = { listeners: FleetListener[]; webhooks: WebhookFilter[]; rules?: NoticeRules };
 
 /** Messages of one device on one topic, oldest first, in columns: an object each would cost more than it carries. */
 export type RelayRun = {
@@ -66,37 +70,25 @@ export type RelayDelivery = {
   fleets: readonly FleetRegistration[];
 };
 
-type Push = {
-  runs: RelayRun[];
-  devices: Map<string, number>;
-  fleets: Map<string, { deviceId: string; registration: FleetRegistration }>;
-};
-
 /** One call a shard, all in parallel. Never throws: a failed push is lost and logged by the call. */
 export async function pushToRelays(env: Env, deliveries: readonly RelayDelivery[]): Promise<void> {
-  const pushes = new Map<string, Push>();
-  const pushTo = (shard: string, run: RelayRun): Push => {
-    const push: Push = pushes.get(shard) ?? { runs: [], devices: new Map(), fleets: new Map() };
-    pushes.set(shard, push);
-    if (push.runs.at(-1) !== run) push.runs.push(run);
-    return push;
-  };
-  for (const { run, subscriptions, fleets } of deliveries) {
-    const { deviceId } = run;
-    const shards = new Set([...subscriptions, ...fleets].map(({ shard }) => shard));
-    for (const shard of shards) {
-      const push = pushTo(shard, run);
-      for (const entry of subscriptions) if (entry.shard === shard) push.devices.set(deviceId, entry.registrationId);
-      for (const registration of fleets) {
-        if (registration.shard === shard)
-          push.fleets.set(`${deviceId} ${registration.userId}`, { deviceId, registration });
-      }
-    }
-  }
-  await Promise.allSettled([...pushes].map(([shard, push]) => pushToShard(env, shard, push)));
+  const subscribed = deliveries.flatMap(({ subscriptions, fleets }) => [...subscriptions, ...fleets]);
+  const shards = new Set(subscribed.map(({ shard }) => shard));
+  await Promise.allSettled([...shards].map((shard) => pushToShard(env, shard, deliveries)));
 }
 
-async function pushToShard(env: Env, shard: string, { runs, devices, fleets }: Push): Promise<void> {
+async function pushToShard(env: Env, shard: string, deliveries: readonly RelayDelivery[]): Promise<void> {
+  const runs: RelayRun[] = [];
+  const devices = new Map<string, number>();
+  const fleets = new Map<string, { deviceId: string; registration: FleetRegistration }>();
+  for (const { run, subscriptions, fleets: registrations } of deliveries) {
+    const { deviceId } = run;
+    const device = subscriptions.find((entry) => entry.shard === shard);
+    const own = registrations.filter((entry) => entry.shard === shard);
+    if (device !== undefined) devices.set(deviceId, device.registrationId);
+    for (const registration of own) fleets.set(`${deviceId} ${registration.userId}`, { deviceId, registration });
+    if (device !== undefined || own.length > 0) runs.push(run);
+  }
   const { nobodyFor, noFleetOf } = await callRelay(env, shard, 'once').push(runs);
   const endings: Promise<unknown>[] = [];
   for (const deviceId of nobodyFor) {
@@ -109,7 +101,7 @@ async function pushToShard(env: Env, shard: string, { runs, devices, fleets }: P
     const { userId, registrationId } = registration;
     if (!noFleetOf.includes(userId)) continue;
     directories.set(userId, registrationId);
-    endings.push(callDevice(env, deviceId, 'idempotent').endFleetLease(userId));
+    endings.push(callDevice(env, deviceId, 'idempotent').endFleetLease(userId, false));
   }
   for (const [userId, registrationId] of directories) {
     endings.push(callFleetDirectory(env, userId, 'idempotent').leave(shard, registrationId));

@@ -40,25 +40,25 @@ function callTo<Name extends Binding, Id extends string | number = string>(
     new Proxy({} as Stub<Name>, {
       get:
         (_, method: string) =>
-        (...args: unknown[]) =>
-          call(object, nameOf(id), operationOf(method, args), repetition, async () => {
+        (...args: unknown[]) => {
+          // For the log, what is decided says more.
+          const operation = method === 'decide' ? (args[0] as EventOf<RequestKind>).kind : method;
+          return call(object, nameOf(id), operation, repetition, async () => {
             const stub = env[binding].getByName(nameOf(id), placeOf(env)) as unknown as Record<string, Method>;
             return stub[method]?.(...args);
-          }),
+          });
+        },
     });
-}
-
-/** For the log: a method, or the kind of the event that a device decides. */
-function operationOf(method: string, [event]: unknown[]): string {
-  return method === 'decide' ? (event as EventOf<RequestKind>).kind : method;
 }
 
 export const callDevice = callTo('DeviceSession', 'DEVICE_SESSION');
 export const callRelay = callTo('RelayGateway', 'RELAY_GATEWAY');
 export const callPropagator = callTo<'PRODUCT_PROPAGATOR', number>('ProductPropagator', 'PRODUCT_PROPAGATOR');
-const fleetOf = (userId: number) => `user-${userId}`;
-export const callFleetDirectory = callTo('FleetDirectory', 'FLEET_DIRECTORY', fleetOf);
+const ofUser = (userId: number) => `user-${userId}`;
+export const callFleetDirectory = callTo('FleetDirectory', 'FLEET_DIRECTORY', ofUser);
 export const callProjectionWriter = callTo('ProjectionWriter', 'PROJECTION_WRITER');
+export const callWebhook = callTo('WebhookEndpoint', 'WEBHOOK_ENDPOINT');
+export const callInbox = callTo('UserInbox', 'USER_INBOX', ofUser);
 const callLink = callTo('BrokerLink', 'BROKER_LINK');
 export const callBrokerLink = (env: Env, repetition: Repetition) => callLink(env, brokerLinkName, repetition);
 
@@ -109,21 +109,9 @@ export function relayShardOf(address: string, shards: number): string {
 export const relayShards = (env: Env): string[] =>
   Array.from({ length: readConfig(env).relayShards }, (_, index) => `relay-${index}`);
 
-/** Between the tries to tell a shard. */
-const pausesMs = [100, 300];
-
 /** Tells every relay shard. Never throws: a shard that cannot be told finds out within a minute (relay-gateway.ts). */
 export async function tellRelays(env: Env, tell: (stub: Stub<'RELAY_GATEWAY'>) => Promise<void>) {
-  const tellOnce = (shard: string) => resultOr('failed', tell(callRelay(env, shard, 'idempotent')));
-  await Promise.all(
-    relayShards(env).map(async (shard) => {
-      for (const pauseMs of pausesMs) {
-        if ((await tellOnce(shard)) !== 'failed') return;
-        await scheduler.wait(pauseMs);
-      }
-      await tellOnce(shard);
-    }),
-  );
+  await Promise.all(relayShards(env).map((shard) => hasAnswer(tell(callRelay(env, shard, 'idempotent')))));
 }
 
 const brokerLinkName = 'broker-main';

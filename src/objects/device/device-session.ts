@@ -4,17 +4,32 @@ import { DurableObject } from 'cloudflare:workers';
 import { isEqualDigest } from '../../crypto/secrets.ts';
 import type { Actor, DeviceAction } from '../../domain/access.ts';
 import type { Activation, LostDevice, Provisioned } from '../../domain/device/ownership/activation.ts';
-import type { CommandRequest } from '../../domain/device/commands/commands.ts';
+import { describeCommand } from '../../domain/device/commands/command-life.ts';
+import {
+  viewCommand,
+  type AcceptedCommand,
+  type CommandRequest,
+  type CommandView,
+} from '../../domain/device/commands/commands.ts';
 import { liveGenerations } from '../../domain/device/ownership/credentials.ts';
 import type { EventOf, Ingested, RequestKind, Results } from '../../domain/device/core/events.ts';
 import type { InboundMessage } from '../../domain/device/messages/inbox.ts';
-import { viewGuestLinks, type GuestUse } from '../../domain/device/commands/guest-links.ts';
+import {
+  countUsesLeft,
+  keysOfLinks,
+  viewAsGuest,
+  viewGuestLinks,
+  type GuestReceipt,
+  type GuestUse,
+  type GuestView,
+} from '../../domain/device/commands/guest-links.ts';
 import { viewOwnership, type ProductFacts } from '../../domain/device/ownership/ownership.ts';
 import { listNext, viewSchedule } from '../../domain/device/times/schedules.ts';
 import { rowNamed, type DeviceState } from '../../domain/device/core/state.ts';
 import {
   pageOf,
   viewEvents,
+  viewEventsAfter,
   viewPresent,
   viewProperties,
   viewRuns,
@@ -23,14 +38,15 @@ import {
 } from '../../domain/device/core/views.ts';
 import type { PageRequest } from '../../domain/pagination.ts';
 import { refuse, type Outcome } from '../../domain/refusal.ts';
+import { toIso } from '../../domain/time.ts';
 import type { DeviceIdentity } from '../../domain/topics.ts';
+import type { CommandState } from '../../protocol/vocabulary.ts';
 import { DeviceEffects } from './effects.ts';
 import { DeviceFleets } from './fleets.ts';
 import { DirectSockets } from './mqtt/sockets.ts';
 import { RelayPushes } from './relay-pushes.ts';
 import { inBackground } from './background.ts';
 import { describeError, log } from '../../log.ts';
-import { DeviceCommands } from './commands.ts';
 import type { RelayDelivery } from '../calls/push-to-relays.ts';
 import { StoredDevice } from './stored-device.ts';
 import { directLimits } from '../../domain/direct/direct-limits.ts';
@@ -46,11 +62,17 @@ export type LoginAttempt = {
   relayShard?: string;
 };
 
+export type CommandReceipt = { commandId: string; deviceOnline: boolean; expiresAt: string } & (
+  { state?: never; elapsedMs?: never } | { state: CommandState; elapsedMs: number }
+);
+
+const noDevice = refuse({ kind: 'not_found', what: 'device' });
+
 export class DeviceSession extends DurableObject<Env> {
   readonly #device: StoredDevice;
   readonly #sockets: DirectSockets;
   readonly #fleets: DeviceFleets;
-  readonly #commands: DeviceCommands;
+  readonly #effects: DeviceEffects;
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
@@ -58,12 +80,11 @@ export class DeviceSession extends DurableObject<Env> {
     const fleets = new DeviceFleets(env, ctx.id.name ?? '', device.storage);
     const pushes = new RelayPushes(env, fleets, directLimits.gatherMs, (work) => inBackground(ctx, 'push', work));
     const sockets = new DirectSockets(ctx, env, device, pushes);
-    const effects = new DeviceEffects(ctx, env, device, sockets, pushes);
-    device.attach({ effects, sockets });
+    this.#effects = new DeviceEffects(ctx, env, device, sockets, pushes, fleets);
+    device.attach({ effects: this.#effects, sockets, fleets });
     this.#device = device;
     this.#sockets = sockets;
     this.#fleets = fleets;
-    this.#commands = new DeviceCommands(device, effects);
   }
 
   /** Answers once D1 and the relay shards were told of the change. If they did not take it, the alarm tries again. */
@@ -150,6 +171,13 @@ export class DeviceSession extends DurableObject<Env> {
     );
   }
 
+  eventsAfter(actor: Actor, after: number, count: number) {
+    return this.#device.ask(actor, 'readReports', (state) => {
+      const { last } = state.outgoing;
+      return viewEventsAfter(state, this.#device.storage.listEventsAfter(after, last, count), actor);
+    });
+  }
+
   properties(actor: Actor) {
     return this.#device.ask(actor, 'readReports', (state) => {
       this.#device.saveRejected();
@@ -162,25 +190,41 @@ export class DeviceSession extends DurableObject<Env> {
     const view = (state: DeviceState) => viewPresent(state, Date.now());
     if (actor !== undefined) return this.#device.ask(actor, 'readReports', view);
     const { present } = this.#device;
-    if (typeof present === 'string') return refuse({ kind: 'not_found', what: 'device' });
-    return { ok: true, value: view(present) };
+    return typeof present === 'string' ? noDevice : { ok: true, value: view(present) };
   }
 
-  command(actor: Actor, request: CommandRequest) {
-    return this.#commands.send(actor, request);
+  async command(actor: Actor, request: CommandRequest): Promise<Outcome<CommandReceipt>> {
+    this.#device.checkDirect();
+    const accepted = this.#device.decide({ kind: 'command_requested', actor, request });
+    return accepted.ok ? this.#follow(accepted.value, request.waitSeconds) : accepted;
   }
 
   listCommands(actor: Actor, page: PageRequest) {
-    return this.#commands.list(actor, page);
+    return this.#device.ask(actor, 'readCommands', (state) => {
+      const commands = this.#device.storage.listCommands();
+      return pageOf(
+        commands.map((command) => viewCommand(state, command, Date.now(), actor)),
+        page,
+      );
+    });
   }
 
-  readCommand(actor: Actor, commandId: string) {
-    return this.#commands.read(actor, commandId);
+  readCommand(actor: Actor, commandId: string): Outcome<CommandView> {
+    const viewed = this.#device.ask(actor, 'readCommands', (state) => {
+      const command = this.#findCommand(commandId);
+      return command && viewCommand(state, command, Date.now(), actor);
+    });
+    if (!viewed.ok) return viewed;
+    const { value } = viewed;
+    return value === undefined ? refuse({ kind: 'not_found', what: 'command', id: commandId }) : { ok: true, value };
   }
 
-  /** Other relay shards want the messages of all devices of the user than the user's directory has told. */
-  endFleetLease(userId: number): void {
-    if (this.#device.identity() !== undefined) this.#fleets.endLease(userId);
+  /** The user's directory has other relay shards than it has told, or also other webhooks. */
+  endFleetLease(userId: number, areWebhooksOld: boolean): void {
+    if (this.#device.identity() === undefined) return;
+    this.#fleets.endLease(userId, areWebhooksOld);
+    // What waits for a receiver that failed goes on.
+    if (areWebhooksOld) this.#device.decide({ kind: 'webhooks_changed' });
   }
 
   /** For what others keep of the device: D1 may not know yet that it has another owner. */
@@ -195,7 +239,7 @@ export class DeviceSession extends DurableObject<Env> {
   async listGuestLinks(actor: Actor, page: PageRequest) {
     const allowed = this.#device.ask(actor, 'share', () => null);
     if (!allowed.ok) return allowed;
-    await this.#commands.endLinksOfKeys();
+    await this.#endLinksOfKeys();
     return this.#device.ask(actor, 'share', (state) => pageOf(viewGuestLinks(state, Date.now()), page));
   }
 
@@ -213,12 +257,25 @@ export class DeviceSession extends DurableObject<Env> {
     return this.#device.ask(actor, 'readSchedules', (state) => viewRuns(state, this.#device.storage.listRuns(), page));
   }
 
-  viewAsGuest(linkId: string) {
-    return this.#commands.viewAsGuest(linkId);
+  async viewAsGuest(linkId: string): Promise<Outcome<GuestView>> {
+    await this.#endLinksOfKeys(linkId);
+    this.#device.checkDirect();
+    const { present } = this.#device;
+    return typeof present === 'string' ? noDevice : viewAsGuest(present, linkId, Date.now());
   }
 
-  useGuestLink(use: GuestUse, waitSeconds: number) {
-    return this.#commands.sendAsGuest(use, waitSeconds);
+  async useGuestLink(use: GuestUse, waitSeconds: number): Promise<Outcome<GuestReceipt>> {
+    await this.#endLinksOfKeys(use.linkId);
+    this.#device.checkDirect();
+    const { present } = this.#device;
+    if (typeof present === 'string') return noDevice;
+    const accepted = this.#device.decide({ kind: 'guest_link_used', ...use });
+    if (!accepted.ok) return accepted;
+    const followed = await this.#follow(accepted.value, waitSeconds);
+    if (!followed.ok) return followed;
+    const after = this.#device.present;
+    const usesLeft = typeof after === 'string' ? 0 : countUsesLeft(after, use.linkId, Date.now());
+    return { ok: true, value: { ...followed.value, deviceName: present.identity.name, usesLeft } };
   }
 
   changeProduct(facts: ProductFacts): void {
@@ -253,6 +310,38 @@ export class DeviceSession extends DurableObject<Env> {
       this.#device.checkDirect();
       this.#device.decide({ kind: 'alarm_fired', scheduledAtMs: info?.scheduledTime ?? Date.now() });
     }
+  }
+
+  async #follow(
+    { commandId, deviceOnline, expiresAtMs, publication }: AcceptedCommand,
+    waitSeconds: number | undefined,
+  ): Promise<Outcome<CommandReceipt>> {
+    const outcome = publication === 'pending' ? await this.#effects.publicationOf(commandId) : publication;
+    if (outcome !== 'sent') return refuse({ kind: 'not_published', because: outcome });
+    const receipt = { commandId, deviceOnline, expiresAt: toIso(expiresAtMs) };
+    if (waitSeconds === undefined) return { ok: true, value: receipt };
+    const isWaiting = () => {
+      const command = this.#findCommand(commandId);
+      return command?.deviceAcknowledgedAtMs === null && command.undeliveredBecause === null;
+    };
+    await this.#effects.waitForReply(commandId, waitSeconds * 1000, isWaiting);
+    const command = this.#findCommand(commandId);
+    const { present } = this.#device;
+    if (command === undefined || typeof present === 'string') return noDevice;
+    const { deviceAcknowledgedAtMs, acceptedAtMs } = command;
+    const { state } = describeCommand(command, present.presence.connection.isOnline, Date.now());
+    return { ok: true, value: { ...receipt, state, elapsedMs: (deviceAcknowledgedAtMs ?? Date.now()) - acceptedAtMs } };
+  }
+
+  #findCommand(commandId: string) {
+    return typeof this.#device.present === 'string' ? undefined : this.#device.storage.findCommand(commandId);
+  }
+
+  /** Guest links end with the API key that made them. Links of a person read nothing in D1. */
+  async #endLinksOfKeys(linkId?: string): Promise<void> {
+    const { present } = this.#device;
+    const keys = typeof present === 'string' ? [] : keysOfLinks(present, linkId);
+    await this.#effects.checkGivers(keys);
   }
 
   /** As one decision; or message by message if storage refuses the whole, so that only the message at fault is put aside. */

@@ -10,15 +10,31 @@ import { writeMembers } from '../../db/devices/members.ts';
 import { findRecordOf, writeProjections } from '../../db/devices/devices.ts';
 import type { Effect, EventOf } from '../../domain/device/core/events.ts';
 import type { PublishFailure, PublishOutcome } from '../../domain/publish-outcome.ts';
+import { eventsPerTake, type EventGap, type OutgoingEvent, type TakeAnswer } from '../../domain/webhooks/webhooks.ts';
 import { describeError, log } from '../../log.ts';
 import type { DirectEndReason } from '../../domain/direct/answer-codes.ts';
 import type { DirectDelivery } from './mqtt/exchange.ts';
+import type { DeviceFleets } from './fleets.ts';
 import type { RelayPushes } from './relay-pushes.ts';
-import { callProjectionWriter, callRelay, OrderedBrokerLink, resultOr } from '../calls/stubs.ts';
+import type { DeviceStorage } from './storage.ts';
+import {
+  callInbox,
+  callProjectionWriter,
+  callRelay,
+  callWebhook,
+  hasAnswer,
+  OrderedBrokerLink,
+  resultOr,
+} from '../calls/stubs.ts';
 import { within } from '../calls/within.ts';
 
 /** Before a write for which nobody waits. */
 const restMs = 1_000;
+/** An endpoint's object answers sooner, also for a receiver that is slow. */
+const takeWithinMs = 15_000;
+const inboxWithinMs = 10_000;
+/** The endpoint's object did not answer. */
+const takeAgainAfterMs = 30_000;
 
 type EffectOf<Kind extends Effect['kind']> = Extract<Effect, { kind: Kind }>;
 /** What comes back: events whose result nobody needs. */
@@ -30,9 +46,16 @@ type Report = EventOf<
   | 'members_written'
   | 'subscriptions_ended'
   | 'giver_checked'
+  | 'webhooks_changed'
+  | 'events_taken'
+  | 'inbox_told'
 >;
 
-type Device = { decide: (event: Report) => unknown; readers: () => readonly number[] };
+type Device = {
+  decide: (event: Report) => unknown;
+  readers: () => readonly number[];
+  storage: Pick<DeviceStorage, 'listEventsAfter'>;
+};
 
 type Sockets = {
   publish: (topic: string, payload: string, commandId: string | null) => DirectDelivery;
@@ -45,18 +68,28 @@ export class DeviceEffects {
   readonly #device: Device;
   readonly #sockets: Sockets;
   readonly #pushes: RelayPushes;
+  readonly #fleets: DeviceFleets;
   readonly #link: OrderedBrokerLink;
   readonly #publications = new Map<string, Promise<'sent' | PublishFailure>>();
   readonly #waiting = new Map<string, Set<() => void>>();
+  #inbox: Promise<void> = Promise.resolve();
   /** What users are being told before their subscriptions end. */
   #told: Promise<void> = Promise.resolve();
 
-  constructor(ctx: DurableObjectState, env: Env, device: Device, sockets: Sockets, pushes: RelayPushes) {
+  constructor(
+    ctx: DurableObjectState,
+    env: Env,
+    device: Device,
+    sockets: Sockets,
+    pushes: RelayPushes,
+    fleets: DeviceFleets,
+  ) {
     this.#ctx = ctx;
     this.#env = env;
     this.#device = device;
     this.#sockets = sockets;
     this.#pushes = pushes;
+    this.#fleets = fleets;
     this.#link = new OrderedBrokerLink(env);
   }
 
@@ -135,6 +168,17 @@ export class DeviceEffects {
       case 'check_giver':
         this.#inBackground('check giver', this.checkGivers([effect]));
         return;
+      case 'learn_webhooks':
+        this.#inBackground('learn webhooks', this.#learnWebhooks(effect.readers));
+        return;
+      case 'deliver_events':
+        this.#inBackground('deliver events', this.#deliverEvents(effect));
+        return;
+      case 'tell_inbox': {
+        // In their order: a notice must not come after it was taken back.
+        this.#inbox = waitable(this.#ctx, 'tell inbox', this.#tellInbox(effect, this.#inbox));
+        return;
+      }
       case 'notify_waiting':
         for (const lookAgain of this.#waiting.get(effect.commandId) ?? []) lookAgain();
         return;
@@ -238,6 +282,43 @@ export class DeviceEffects {
     const ended = callRelay(this.#env, shard, 'idempotent').endSubscriptions(this.#deviceId, userId);
     const isDone = (await resultOr('failed', ended)) !== 'failed';
     this.#device.decide({ kind: 'subscriptions_ended', userId, shard, isDone });
+  }
+
+  async #learnWebhooks(readers: readonly number[]): Promise<void> {
+    await this.#fleets.learnWebhooks(readers);
+    await Promise.resolve();
+    this.#device.decide({ kind: 'webhooks_changed' });
+  }
+
+  /** Events that the endpoint does not want are passed over; a gap is told as they are. */
+  async #deliverEvents(effect: EffectOf<'deliver_events'>): Promise<void> {
+    const { webhookId, userId, types, after, last, failures } = effect;
+    const { events, gap } = this.#device.storage.listEventsAfter(after, last, eventsPerTake);
+    const wanted = events.filter(({ type }) => types.includes(type));
+    const upTo = events.at(-1)?.number ?? last;
+    await Promise.resolve();
+    const answer = wanted.length === 0 && gap === null ? { upTo } : await this.#take(webhookId, wanted, gap, failures);
+    const taken = answer === 'gone' ? undefined : answer.upTo;
+    const tookAll = taken !== undefined && taken >= (wanted.at(-1)?.number ?? 0);
+    if (answer === 'gone') this.#fleets.endLease(userId, true);
+    this.#device.decide({ kind: 'events_taken', webhookId, after, answer: tookAll ? { upTo } : answer });
+  }
+
+  async #tellInbox({ userId, changes }: EffectOf<'tell_inbox'>, former: Promise<void>): Promise<void> {
+    await former;
+    const called = hasAnswer(callInbox(this.#env, userId, 'idempotent').change(changes));
+    if ((await within(inboxWithinMs, called)) === true) this.#device.decide({ kind: 'inbox_told', userId, changes });
+  }
+
+  async #take(
+    webhookId: string,
+    events: readonly OutgoingEvent[],
+    gap: EventGap | null,
+    failures: number,
+  ): Promise<TakeAnswer> {
+    const called = callWebhook(this.#env, webhookId, 'idempotent').take(this.#deviceId, events, gap, failures);
+    const answer = await resultOr(undefined, within(takeWithinMs, called));
+    return answer ?? { laterAtMs: Date.now() + takeAgainAfterMs };
   }
 
   /** If a shard cannot be reached, its sockets are gone, or the device's next message ends them. */

@@ -1,10 +1,13 @@
-// Which relay shards want the messages of all devices of the users who may follow this device. The directory of each user is
-// asked once per lease, and only if there is something to push. The answers outlive a sleep of the object: a row a lease, and
-// no call a report. Never throws: without an answer the last answer counts.
+// Which relay shards want the messages of all devices of the users who may follow this device, and which webhooks these users
+// have. The directory of each user is asked once per lease, and only if there is something to tell. The answers outlive a sleep of
+// the object: a row a lease, and no call a report. Never throws: without an answer the last answer counts.
 import { readConfig } from '../../config.ts';
+import type { Webhooks } from '../../domain/device/core/outgoing.ts';
+import { defaultNoticeRules, type NoticeRules } from '../../domain/notices.ts';
 import { secondMs } from '../../domain/time.ts';
+import type { WebhookFilter } from '../../domain/webhooks/webhooks.ts';
 import { log } from '../../log.ts';
-import type { FleetListener, FleetRegistration } from '../calls/push-to-relays.ts';
+import type { FleetAnswer, FleetListener, FleetRegistration } from '../calls/push-to-relays.ts';
 import { callFleetDirectory, resultOr } from '../calls/stubs.ts';
 import { within } from '../calls/within.ts';
 import type { DeviceStorage } from './storage.ts';
@@ -16,7 +19,16 @@ const askAgainAfterMs = 5_000;
 
 const rowName = 'fleetLeases';
 
-type Lease = { listeners: readonly FleetListener[]; fromMs: number; forMs: number };
+type Lease = {
+  listeners: readonly FleetListener[];
+  /** Absent: a version before webhooks asked. They hold beyond the lease, until the directory ends it for them. */
+  webhooks?: readonly WebhookFilter[];
+  /** Absent: the default rules. They hold as long as the webhooks. */
+  rules?: NoticeRules;
+  areWebhooksOld?: true;
+  fromMs: number;
+  forMs: number;
+};
 
 export class DeviceFleets {
   readonly #env: Env;
@@ -41,16 +53,32 @@ export class DeviceFleets {
     );
   }
 
+  webhooksOf(readers: readonly number[]): Webhooks {
+    const list = readers.flatMap((userId) => {
+      const { webhooks = [], areWebhooksOld: isOld = false } = this.#leases.get(userId) ?? {};
+      return webhooks.map((webhook) => ({ userId, isOld, ...webhook }));
+    });
+    const isComplete = readers.every((userId) => this.#hasWebhooks(userId));
+    const answers = [...this.#leases].filter(([, { webhooks }]) => webhooks !== undefined);
+    const rules = new Map(answers.map(([userId, { rules: own = defaultNoticeRules }]) => [userId, own]));
+    return { isComplete, list, rules };
+  }
+
   async learn(readers: readonly number[]): Promise<void> {
     const unknown = readers.filter((userId) => !this.#isLeased(userId));
     if (unknown.length > 0) await Promise.all(unknown.map((userId) => this.#ask(userId)));
   }
 
+  async learnWebhooks(readers: readonly number[]): Promise<void> {
+    await Promise.all(readers.filter((userId) => !this.#hasWebhooks(userId)).map((userId) => this.#ask(userId)));
+  }
+
   /** The user's directory has another answer now. An answer that is under way does not count. */
-  endLease(userId: number): void {
+  endLease(userId: number, areWebhooksOld: boolean): void {
     this.#asking.delete(userId);
     const lease = this.#leases.get(userId);
-    if (lease !== undefined) this.#save(userId, { ...lease, forMs: 0 });
+    if (lease === undefined) return;
+    this.#save(userId, { ...lease, forMs: 0, ...(areWebhooksOld && { areWebhooksOld }) });
   }
 
   #ask(userId: number): Promise<void> {
@@ -61,19 +89,19 @@ export class DeviceFleets {
       // The lease ended before the answer came.
       if (this.#asking.get(userId) !== request) return;
       this.#asking.delete(userId);
-      const listeners = answer ?? this.#leases.get(userId)?.listeners ?? [];
       if (answer === undefined) {
-        this.#leases.set(userId, { listeners, fromMs: Date.now(), forMs: askAgainAfterMs });
+        const former = this.#leases.get(userId) ?? { listeners: [] };
+        this.#leases.set(userId, { ...former, fromMs: Date.now(), forMs: askAgainAfterMs });
         return;
       }
       const forMs = readConfig(this.#env).limits.fleetLeaseSeconds * secondMs;
-      this.#save(userId, { listeners, fromMs, forMs });
+      this.#save(userId, { ...answer, fromMs, forMs });
     });
     this.#asking.set(userId, request);
     return request;
   }
 
-  async #request(userId: number): Promise<FleetListener[] | undefined> {
+  async #request(userId: number): Promise<FleetAnswer | undefined> {
     const called = callFleetDirectory(this.#env, userId, 'idempotent').ask(this.#deviceId);
     const answer = await resultOr(null, within(directoryAnswerMs, called));
     if (answer === undefined) log('warn', 'fleet directory does not answer', { deviceId: this.#deviceId, userId });
@@ -90,6 +118,11 @@ export class DeviceFleets {
   #save(userId: number, lease: Lease): void {
     this.#leases.set(userId, lease);
     if (this.#storage.hasSlices()) this.#storage.writeSlices({ [rowName]: { leases: [...this.#leases] } });
+  }
+
+  #hasWebhooks(userId: number): boolean {
+    const { webhooks, areWebhooksOld = false } = this.#leases.get(userId) ?? {};
+    return webhooks !== undefined && !areWebhooksOld;
   }
 
   #isLeased(userId: number): boolean {

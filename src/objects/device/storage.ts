@@ -1,6 +1,6 @@
 // Storage of one DeviceSession: its tables, their versions, and reading and writing them. Decides nothing. Slices are JSON
 // rows that change together; an object that was never provisioned has no table, and reading it writes nothing.
-import { isOpen, type Command } from '../../domain/device/commands/command-life.ts';
+import { isKept, type Command } from '../../domain/device/commands/command-life.ts';
 import { maxOpen, type IdempotencyRecord } from '../../domain/device/commands/commands.ts';
 import {
   historySize,
@@ -12,6 +12,7 @@ import {
 import { readState, type DeviceSettings, type DeviceState, type SavedRows } from '../../domain/device/core/state.ts';
 import { runSize, type Run } from '../../domain/device/times/ledger.ts';
 import { dayMs } from '../../domain/time.ts';
+import { eventRingSize, type EventGap, type OutgoingEvent } from '../../domain/webhooks/webhooks.ts';
 
 /** One entry per version: a later version appends its statements. */
 const migrations: readonly string[] = [
@@ -27,10 +28,17 @@ const migrations: readonly string[] = [
      WITHOUT ROWID;`,
   'CREATE INDEX idempotency_record_age ON idempotency_record (created_at)',
   'CREATE TABLE run (slot INTEGER PRIMARY KEY, number INTEGER NOT NULL, json TEXT NOT NULL)',
+  'CREATE TABLE event (slot INTEGER PRIMARY KEY, number INTEGER NOT NULL, json TEXT NOT NULL)',
 ];
-const memories = ['transition', 'command', 'idempotency_record', 'journal', 'guest', 'run'] as const;
+const memories = ['transition', 'command', 'idempotency_record', 'journal', 'guest', 'run', 'event'] as const;
 /** Entries of the rings of history. */
-const ringSizes = { transition: historySize, journal: historySize, guest: historySize, run: runSize } as const;
+const ringSizes = {
+  transition: historySize,
+  journal: historySize,
+  guest: historySize,
+  run: runSize,
+  event: eventRingSize,
+} as const;
 const tables = ['version', 'slice', ...memories] as const;
 
 const idempotencyRecordLifeMs = dayMs;
@@ -59,7 +67,9 @@ export class DeviceStorage {
     this.#migrate();
     const rows = this.#sql.exec<{ name: string; json: string }>('SELECT name, json FROM slice').toArray();
     const saved = Object.fromEntries(rows.map(({ name, json }) => [name, JSON.parse(json) as unknown]));
-    return readState(settings, saved as SavedRows);
+    const state = readState(settings, saved as SavedRows);
+    const { last } = this.#sql.exec<{ last: number }>('SELECT coalesce(max(number), 0) AS last FROM event').one();
+    return { ...state, outgoing: { ...state.outgoing, last: Math.max(state.outgoing.last, last) } };
   }
 
   create(): void {
@@ -120,6 +130,24 @@ export class DeviceStorage {
     return this.#readJson('SELECT json FROM run ORDER BY number DESC') as Run[];
   }
 
+  /** The next events after that number, oldest first, and what the ring no longer has of them. `last`: of the newest event. */
+  listEventsAfter(after: number, last: number, count: number): { events: OutgoingEvent[]; gap: EventGap | null } {
+    const oldest = Math.max(after + 1, last - eventRingSize + 1);
+    const slots = Array.from(
+      { length: Math.min(count, last - oldest + 1) },
+      (_, index) => (oldest + index) % eventRingSize,
+    );
+    const events = this.#readJson(
+      'SELECT json FROM event WHERE slot IN (SELECT value FROM json_each(?)) AND number >= ? ORDER BY number LIMIT ?',
+      JSON.stringify(slots),
+      oldest,
+      count,
+    ) as OutgoingEvent[];
+    // Less than the ring keeps: the device had another owner before.
+    const to = (events[0]?.number ?? last + 1) - 1;
+    return { events, gap: to > after ? { from: after + 1, to } : null };
+  }
+
   nextCommandNumber(): number {
     this.#lastNumber ??= this.#sql
       .exec<{ last: number }>('SELECT coalesce(max(number), 0) AS last FROM command')
@@ -133,7 +161,7 @@ export class DeviceStorage {
       command.number % historySize,
       command.number,
       command.commandId,
-      isOpen(command, nowMs) ? 1 : 0,
+      isKept(command, nowMs) ? 1 : 0,
       JSON.stringify(command),
     );
   }

@@ -17,6 +17,7 @@ import {
   type DeviceState,
 } from '../../domain/device/core/state.ts';
 import { mentionedCommands } from '../../domain/device/messages/messages.ts';
+import { noWebhooks, type Webhooks } from '../../domain/device/core/outgoing.ts';
 import { readersOf } from '../../domain/device/ownership/sharing.ts';
 import type { OpenSession } from '../../domain/device/presence/direct-session.ts';
 import { runningCommands } from '../../domain/device/times/ledger.ts';
@@ -25,20 +26,24 @@ import type { DeviceIdentity } from '../../domain/topics.ts';
 import { minuteMs } from '../../domain/time.ts';
 import { inBackground } from './background.ts';
 import { DeviceStorage } from './storage.ts';
-import { DeviceTrouble } from './trouble.ts';
+import { createTroubleLog } from './trouble.ts';
 
 /** An activation that read the record before the device was deleted has long ended by then. */
 const keepTombstoneMs = 60 * minuteMs;
 
-/** `effects` runs what a decision wants done; `sockets` have received packets that the state does not know yet. */
+/**
+ * `effects` runs what a decision wants done; `sockets` have received packets that the state does not know yet; `fleets` has what
+ * directories answered.
+ */
 type Surroundings = {
   effects: { run: (effects: readonly Effect[]) => Promise<void> };
   sockets: { openSession: () => OpenSession | null };
+  fleets: { webhooksOf: (readers: readonly number[]) => Webhooks };
 };
 
 export class StoredDevice {
   readonly storage: DeviceStorage;
-  readonly #trouble: DeviceTrouble;
+  readonly #logTrouble: ReturnType<typeof createTroubleLog>;
   readonly #ctx: DurableObjectState;
   readonly #env: Env;
   #surroundings: Surroundings | undefined;
@@ -51,7 +56,7 @@ export class StoredDevice {
     this.#ctx = ctx;
     this.#env = env;
     this.storage = new DeviceStorage(ctx.storage);
-    this.#trouble = new DeviceTrouble(ctx.id.name ?? '', readConfig(env).logsRejectedText);
+    this.#logTrouble = createTroubleLog(ctx.id.name ?? '', readConfig(env).logsRejectedText);
     this.#device = this.storage.load(this.settings());
     if (typeof this.#device === 'string') return;
     const loaded = this.#device;
@@ -106,14 +111,16 @@ export class StoredDevice {
     if (!this.#isDirectChecked) this.checkDirect();
     const nowMs = Date.now();
     const before = this.#load(event, nowMs);
-    const { state, effects, result } = decide<Kind>(before, event, nowMs, () => this.#newCommand());
+    const { state, effects, result } = decide<Kind>(
+      before,
+      event,
+      nowMs,
+      () => ({ commandId: createId('', 16), number: this.storage.nextCommandNumber() }),
+      (readers) => this.#surroundings?.fleets.webhooksOf(readers) ?? noWebhooks,
+    );
     if (state !== before) this.#commit(before, state, nowMs);
     onWritten?.(result);
     return { result, effectsEnded: this.#surroundings?.effects.run(effects) };
-  }
-
-  #newCommand() {
-    return { commandId: createId('', 16), number: this.storage.nextCommandNumber() };
   }
 
   #load(event: DeviceEvent, nowMs: number): Device {
@@ -146,7 +153,7 @@ export class StoredDevice {
     const former = typeof before === 'string' ? undefined : before;
     const isNewPeriod = former !== undefined && former.ownership.period !== state.ownership.period;
     if (isNewPeriod) this.#saved = undefined;
-    this.#trouble.note(former, state, nowMs);
+    if (former !== undefined) this.#logTrouble(former, state, nowMs);
     const rows = rowsToSave(this.#saved, state, nowMs);
     const newCommands = state.commands.loaded.filter((command) => !former?.commands.loaded.includes(command));
     const newRecords = state.commands.records.filter((record) => !former?.commands.records.includes(record));

@@ -6,37 +6,26 @@ import { rejectedMessageEvent } from '../../protocol/log-events.ts';
 
 const lineEveryMs = 10_000;
 
-export class DeviceTrouble {
-  readonly #deviceId: string;
-  readonly #showsText: boolean;
-  readonly #linedAtMs = new Map<string, number>();
-
-  /** @param showsText whether a line may hold what the device sent */
-  constructor(deviceId: string, showsText: boolean) {
-    this.#deviceId = deviceId;
-    this.#showsText = showsText;
-  }
-
-  note(before: DeviceState | undefined, state: DeviceState, nowMs: number): void {
-    if (before === undefined) return;
-    const { lastRejected, counts } = state;
+/** @param showsText whether a line may hold what the device sent */
+export function createTroubleLog(deviceId: string, showsText: boolean) {
+  const linedAtMs = new Map<string, number>();
+  const line = (event: string, fields: { reason: string } & Record<string, unknown>, nowMs: number): void => {
+    const name = `${event} ${fields.reason}`;
+    if (nowMs - (linedAtMs.get(name) ?? -Infinity) < lineEveryMs) return;
+    linedAtMs.set(name, nowMs);
+    log('info', event, { deviceId, ...fields });
+  };
+  return (before: DeviceState, { lastRejected, counts }: DeviceState, nowMs: number): void => {
     for (const entry of counts) {
       if (before.counts.includes(entry)) continue;
       const { status, reason } = entry;
       if (status === 'message_rejected') {
         const read = lastRejected !== before.lastRejected && lastRejected?.reason === reason ? lastRejected : undefined;
-        const text = this.#showsText ? read?.text : undefined;
-        this.#line(rejectedMessageEvent, { topic: entry.detail, reason, dropped: read?.dropped, text }, nowMs);
-      } else if (status === 'flooded') this.#line(rejectedMessageEvent, { reason }, nowMs);
+        const text = showsText ? read?.text : undefined;
+        line(rejectedMessageEvent, { topic: entry.detail, reason, dropped: read?.dropped, text }, nowMs);
+      } else if (status === 'flooded') line(rejectedMessageEvent, { reason }, nowMs);
       else if (status === 'login_refused')
-        this.#line('device login refused', { reason, countInHour: entry.count, address: entry.address }, nowMs);
+        line('device login refused', { reason, countInHour: entry.count, address: entry.address }, nowMs);
     }
-  }
-
-  #line(event: string, fields: { reason: string } & Record<string, unknown>, nowMs: number): void {
-    const name = `${event} ${fields.reason}`;
-    if (nowMs - (this.#linedAtMs.get(name) ?? -Infinity) < lineEveryMs) return;
-    this.#linedAtMs.set(name, nowMs);
-    log('info', event, { deviceId: this.#deviceId, ...fields });
-  }
+  };
 }

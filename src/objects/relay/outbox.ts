@@ -22,7 +22,7 @@ export function unreadLimits({ relayUnreadBytesPerSocket: perSocket }: Limits): 
   return { perSocket, perAddress: sockets(4), perShard: sockets(12) };
 }
 
-export type OutboxShard<Socket> = {
+type OutboxShard<Socket> = {
   send: (socket: Socket, frame: string) => void;
   /** Whether the socket may still have what has waited for it. */
   mayHave: (socket: Socket, run: RelayRun) => boolean;

@@ -1,31 +1,36 @@
 // One shard of the WebSocket relay (contract 6), as its callers and the platform see it: sockets open and close, devices push,
 // rights end, and an alarm finds what was missed. A relay session never reaches the broker nor changes a device's presence.
 import { DurableObject } from 'cloudflare:workers';
+import { fingerprint } from '../../domain/fingerprint.ts';
 import { describeError } from '../../log.ts';
 import { maxRelayFrameBytes, type RevokeCause } from '../../protocol/relay.ts';
 import { answerClose } from '../calls/open-socket.ts';
 import type { RelayRun } from '../calls/push-to-relays.ts';
 import { forgetRevokedUsers, readRevokedUsers } from '../calls/revoked-users.ts';
+import { within } from '../calls/within.ts';
 import { RelayAuthentication } from './authentication.ts';
-import { Intake } from './intake.ts';
+import { bytesOf, type PushUnderWay } from './outbox.ts';
+import { framesOf, RecentPushes } from './recent-pushes.ts';
 import { RelayRequests } from './requests.ts';
-import { deadlineOf, dueDevices, type RelayUser } from './rules.ts';
+import { deadlineOf, type RelayUser } from './rules.ts';
 import { Shard } from './shard.ts';
 import { RelaySnapshots } from './snapshots.ts';
 import { relayAddressHeader, type CloseCause } from './socket.ts';
 
+/** Sooner than the caller of a push gives the shard up. */
+const answerWithinMs = 1_500;
 /** Sockets whose deadlines are close together are closed by one alarm. */
 const minAlarmIntervalMs = 1_000;
 /** Each device and user is checked once in so many minutes. */
 const recheckMinutes = 60;
-/** One invocation may call 1 000 objects. */
-const confirmationsAtOnce = 500;
+/** Of devices, and of users, in one alarm, which may call 1 000 objects. */
+const checksAtOnce = 490;
 
 export class RelayGateway extends DurableObject<Env> {
   readonly #shard = new Shard(this.ctx, this.env);
   readonly #authentication = new RelayAuthentication(this.env, this.#shard.name);
   readonly #snapshots = new RelaySnapshots(this.env);
-  readonly #intake = new Intake(this.#shard, this.#authentication, this.#snapshots);
+  readonly #recent = new RecentPushes();
   readonly #requests = new RelayRequests(this.env, this.#shard, this.#authentication, this.#snapshots);
 
   constructor(ctx: DurableObjectState, env: Env) {
@@ -47,8 +52,25 @@ export class RelayGateway extends DurableObject<Env> {
     return this.#shard.clients().length;
   }
 
-  push(runs: RelayRun[]): Promise<{ nobodyFor: string[]; noFleetOf: number[] }> {
-    return this.#intake.push(runs);
+  /**
+   * Answers which devices have no subscriber here, and which users no subscription to all their devices. A large push is
+   * answered when it is written, which keeps its caller from sending more than the shard can take.
+   */
+  async push(runs: RelayRun[]): Promise<{ nobodyFor: string[]; noFleetOf: number[] }> {
+    const push = this.#shard.outbox.beginPush();
+    // Nothing is awaited here, so that no socket comes or goes between two messages of one push.
+    for (const run of runs) this.#pushRun(run, push);
+    push.noteEnded();
+    if (!push.isWritten) await within(answerWithinMs, push.written);
+    const deviceIds = new Set(runs.map(({ deviceId }) => deviceId));
+    const readers = new Set(runs.flatMap((run) => run.readers ?? []));
+    const { subscribers } = this.#shard;
+    const left = <Id extends string | number>(ids: Set<Id>) =>
+      [...ids].filter((id) => !this.#authentication.isRegistering(id));
+    return {
+      nobodyFor: left(deviceIds).filter((deviceId) => subscribers.ofDevice(deviceId).length === 0),
+      noFleetOf: left(readers).filter((userId) => !subscribers.hasFleetOf(userId)),
+    };
   }
 
   /**
@@ -89,6 +111,30 @@ export class RelayGateway extends DurableObject<Env> {
   #endUsers(cause: CloseCause, isEnded: (user: RelayUser) => boolean): void {
     for (const [socket, { who }] of this.#shard.clients()) {
       if (who?.kind === 'user' && isEnded(who)) this.#shard.end(socket, 1008, cause);
+    }
+  }
+
+  #pushRun(run: RelayRun, push: PushUnderWay): void {
+    const { deviceId, topic, readers } = run;
+    this.#endRevoked(run);
+    const positions = this.#recent.takeNew(run);
+    const sockets = this.#shard.subscribers
+      .ofTopic(deviceId, topic, readers)
+      .filter((socket) => this.#shard.isAllowed(socket, run));
+    if (sockets.length === 0) return;
+    const frames = framesOf(run, positions);
+    const write = { frames, bytes: bytesOf(frames), run, push };
+    for (const socket of sockets) {
+      if (!this.#snapshots.hold(socket, deviceId, frames)) this.#shard.outbox.push(socket, write);
+    }
+  }
+
+  /** A call of `revoke` may have failed: then the device's next message says that the credentials have ended. */
+  #endRevoked({ deviceId, generations }: RelayRun): void {
+    for (const socket of this.#shard.subscribers.ofDevice(deviceId)) {
+      const who = this.#shard.clientOf(socket)?.who;
+      if (who?.kind !== 'device' || generations.includes(who.generation)) continue;
+      this.#shard.end(socket, 1008, 'credentials_rotated');
     }
   }
 
@@ -136,21 +182,21 @@ export class RelayGateway extends DurableObject<Env> {
     if (clients.length > 0) await this.#shard.wakeBy(Math.max(nextMs, Date.now() + minAlarmIntervalMs));
   }
 
-  /** By the minute in which a socket was opened: a shard that sleeps remembers nothing. */
   async #endMissedRevocations(): Promise<void> {
-    const due = dueDevices(this.#shard.clients(), recheckMinutes, Date.now());
+    const due = this.#shard.clients().flatMap(([socket, { who }]) => {
+      return who?.kind === 'device' && isDue(fingerprint(who.deviceId)) ? [{ socket, who }] : [];
+    });
     await Promise.all(
-      due.map(async ([socket, device]) => {
-        const isOver = await this.#authentication.isRevoked(device);
+      due.slice(0, checksAtOnce).map(async ({ socket, who }) => {
+        const isOver = await this.#authentication.isRevoked(who);
         if (isOver && this.#shard.clientOf(socket) !== undefined) this.#shard.end(socket, 1008, 'credentials_rotated');
       }),
     );
   }
 
   async #confirmFleets(): Promise<void> {
-    const minute = Math.floor(Date.now() / 60_000) % recheckMinutes;
-    const due = this.#shard.subscribers.fleetUsers().filter((userId) => userId % recheckMinutes === minute);
-    await Promise.all(due.slice(0, confirmationsAtOnce).map((userId) => this.#authentication.confirmFleet(userId)));
+    const due = this.#shard.subscribers.fleetUsers().filter(isDue);
+    await Promise.all(due.slice(0, checksAtOnce).map((userId) => this.#authentication.confirmFleet(userId)));
   }
 
   async #endMissedUsers(): Promise<void> {
@@ -161,6 +207,11 @@ export class RelayGateway extends DurableObject<Env> {
     const revoked = await readRevokedUsers(this.env);
     this.#endUsers('account disabled', ({ userId }) => revoked.has(userId));
   }
+}
+
+/** Spread over the minutes by its number: a shard that sleeps remembers nothing, and sockets come back all at once. */
+function isDue(number: number): boolean {
+  return number % recheckMinutes === Math.floor(Date.now() / 60_000) % recheckMinutes;
 }
 
 /** Bytes; of a text that is too large already the characters: it is not copied to be counted. */

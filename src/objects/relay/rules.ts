@@ -57,19 +57,6 @@ export function deadlineOf({ who, openedAtMs }: RelayClient): number {
   return who.kind === 'user' ? (who.expiresAtMs ?? Infinity) : Infinity;
 }
 
-/** The devices' sockets whose credentials are to be checked now: each once in `everyMinutes`, by the minute of its opening. */
-export function dueDevices<Socket>(
-  clients: Iterable<[Socket, RelayClient]>,
-  everyMinutes: number,
-  nowMs: number,
-): [Socket, RelayDevice][] {
-  const minuteOf = (atMs: number) => Math.floor(atMs / 60_000);
-  return [...clients].flatMap(([socket, { who, openedAtMs }]) => {
-    const minutes = minuteOf(nowMs) - minuteOf(openedAtMs);
-    return who?.kind === 'device' && minutes > 0 && minutes % everyMinutes === 0 ? [[socket, who]] : [];
-  });
-}
-
 export function isSameIdentity(who: Who, other: RelayIdentity): boolean {
   if (who?.kind === 'device' && other.kind === 'device') return messagingName(who) === messagingName(other);
   if (who?.kind !== 'user' || other.kind !== 'user') return false;

@@ -15,7 +15,7 @@ import {
   surplusOfIdentity,
   surplusUnauthenticated,
 } from './admission.ts';
-import { Outbox, unreadLimits, type OutboxShard } from './outbox.ts';
+import { Outbox, unreadLimits } from './outbox.ts';
 import { deadlineOf, isSameIdentity, type RelayClient, type RelayIdentity } from './rules.ts';
 import { readClient, writeClient, type CloseCause } from './socket.ts';
 import { Subscribers } from './subscribers.ts';
@@ -25,7 +25,7 @@ const checkEveryMs = 60_000;
 /** No mistake of a client: each such frame takes memory of all sockets of the shard. */
 const giantFrameBytes = 64 * 1024;
 
-export class Shard implements OutboxShard<WebSocket> {
+export class Shard {
   readonly name: string;
   readonly subscribers = new Subscribers();
   readonly outbox: Outbox<WebSocket>;
@@ -42,7 +42,14 @@ export class Shard implements OutboxShard<WebSocket> {
     this.#ctx = ctx;
     this.#limits = socketLimits(limits);
     this.#rates = rateLimits === 'production' ? new FrameRates(frameLimits(limits)) : undefined;
-    this.outbox = new Outbox(unreadLimits(limits), this);
+    this.outbox = new Outbox(unreadLimits(limits), {
+      send: sendIfOpen,
+      mayHave: (socket, run) =>
+        this.subscribers.has(socket, run.deviceId, run.topic, run.readers) && this.isAllowed(socket, run),
+      endUnread: (socket) => this.end(socket, 1013, 'too much unread'),
+      nextTurn: () => scheduler.wait(0),
+      inBackground: (work) => ctx.waitUntil(work),
+    });
     const clients = ctx.getWebSockets().map((socket): [WebSocket, RelayClient] => [socket, readClient(socket)]);
     for (const [socket, client] of clients.sort(([, a], [, b]) => a.openedAtMs - b.openedAtMs)) {
       this.#add(socket, client);
@@ -154,26 +161,6 @@ export class Shard implements OutboxShard<WebSocket> {
     if (client === undefined || deadlineOf(client) <= Date.now()) return false;
     if (client.who?.kind !== 'user') return isForUsers !== true;
     return readers === undefined || readers.includes(client.who.userId);
-  }
-
-  mayHave(socket: WebSocket, run: RelayRun): boolean {
-    return this.subscribers.has(socket, run.deviceId, run.topic, run.readers) && this.isAllowed(socket, run);
-  }
-
-  send(socket: WebSocket, frame: string): void {
-    sendIfOpen(socket, frame);
-  }
-
-  endUnread(socket: WebSocket): void {
-    this.end(socket, 1013, 'too much unread');
-  }
-
-  nextTurn(): Promise<void> {
-    return scheduler.wait(0);
-  }
-
-  inBackground(work: Promise<void>): void {
-    this.#ctx.waitUntil(work);
   }
 
   log(level: 'info' | 'warn', event: string, socket: WebSocket, fields: Record<string, unknown>): void {

@@ -3,7 +3,7 @@ import { z } from '@hono/zod-openapi';
 import { instantSchema, lineSchema, objectPageSchema, objectSchema, strictSchema } from './common.ts';
 import { keyScopes } from '../vocabulary.ts';
 
-const keyIdSchema = z.string().openapi({ example: 'ak_4fTq9ZbXw2LmVs7RkPyD' });
+export const keyIdSchema = z.string().openapi({ example: 'ak_4fTq9ZbXw2LmVs7RkPyD' });
 const descriptionSchema = lineSchema(0, 200).openapi({ example: 'Building automation' });
 
 const scopesSchema = z
@@ -38,7 +38,5 @@ export const apiKeyPageSchema = objectPageSchema('ApiKey', {
   createdAt: instantSchema,
   lastUsedAt: instantSchema.nullable().openapi({ description: 'To the minute; null before the first use.' }),
 });
-
-export const keyIdParamSchema = z.object({ keyId: keyIdSchema });
 
 export const deletedApiKeySchema = objectSchema('DeletedApiKey', { keyId: keyIdSchema });

@@ -1,7 +1,7 @@
 // Requests and answers of commands to devices (contract 4.3, decision: control). Shapes only.
 import { z } from '@hono/zod-openapi';
 import { controlBodySchema as controlFormsSchema, leasedControlBodySchema } from '../control.ts';
-import { deviceIdSchema, instantSchema, objectSchema, pageSchema, shortIdSchema } from './common.ts';
+import { instantSchema, objectSchema, pageSchema, shortIdSchema } from './common.ts';
 import { commandReasons, commandStates } from '../vocabulary.ts';
 
 const stateSchema = z.enum(commandStates).openapi({
@@ -97,8 +97,6 @@ export const commandSchema = objectSchema('Command', {
 });
 
 export const commandPageSchema = pageSchema(commandSchema).openapi('CommandPage');
-
-export const commandParamSchema = z.object({ deviceId: deviceIdSchema, commandId: shortIdSchema });
 
 function secondsSchema(max: number, description: string, example: number) {
   return z

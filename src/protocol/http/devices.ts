@@ -93,10 +93,7 @@ export const changeDeviceBodySchema = z
   .openapi('ChangeDeviceRequest');
 export type ChangeDeviceBody = z.infer<typeof changeDeviceBodySchema>;
 
-export const credentialsSchema = objectSchema('DeviceCredentials', {
-  deviceId: deviceIdSchema,
-  mqtt: connectionSchema,
-});
+export const credentialsSchema = activationSchema.pick({ deviceId: true, mqtt: true }).openapi('DeviceCredentials');
 
 export const devicePageSchema = pageSchema(deviceSchema)
   .extend({
@@ -142,8 +139,6 @@ export const listDevicesQuerySchema = z.object({
 
 export const pageQuerySchema = z.object(pageQuery);
 
-export const deviceIdParamSchema = z.object({ deviceId: deviceIdSchema });
-
 export const statusViewSchema = objectSchema('DeviceStatus', {
   deviceId: deviceIdSchema,
   deviceName: z.string().openapi({ example: 'Servo switch 0001' }),
@@ -154,7 +149,7 @@ export const statusViewSchema = objectSchema('DeviceStatus', {
   lease: leaseSchema.optional().openapi({ description: 'If there is one.' }),
 });
 
-export const deviceEventPageSchema = objectPageSchema('DeviceEvent', {
+const deviceEventPageSchema = objectPageSchema('DeviceEvent', {
   status: z.enum(words.deviceEventStatuses),
   reason: z
     .enum([
@@ -188,6 +183,43 @@ export const deviceEventPageSchema = objectPageSchema('DeviceEvent', {
   email: z.string().optional().openapi({ example: 'bert@example.com' }),
   role: z.enum(words.memberRoles).nullable().optional().openapi({ description: 'Null if it ended.' }),
 });
+
+export const eventsQuerySchema = z.object({
+  ...pageQuery,
+  after: z
+    .string()
+    .regex(/^\d{1,15}$/, 'must be the number of an event, or 0')
+    .transform(Number)
+    .optional()
+    .openapi({
+      type: 'integer',
+      minimum: 0,
+      description: 'In place of `page`: events for webhooks after this number.',
+    }),
+});
+
+const eventNumberSchema = z.int().min(0).openapi({ example: 42 });
+
+export const eventsAfterSchema = objectSchema('EventsAfter', {
+  list: z
+    .array(
+      objectSchema('OutgoingEvent', {
+        number: eventNumberSchema,
+        type: z.enum(words.eventTypes),
+        time: instantSchema,
+        data: z.record(z.string(), z.unknown()).openapi({ example: { changes: { position: 'up' } } }),
+      }),
+    )
+    .openapi({ description: 'Oldest first.' }),
+  gap: z
+    .object({ from: eventNumberSchema, to: eventNumberSchema })
+    .nullable()
+    .openapi({ description: 'Numbers that the device no longer has, both included.', example: null }),
+  next: eventNumberSchema.openapi({ description: 'Read on with this as `after`, until it is `last`.' }),
+  last: eventNumberSchema.openapi({ description: 'Number of the newest event.' }),
+});
+
+export const deviceEventsSchema = z.union([deviceEventPageSchema, eventsAfterSchema]);
 
 export const devicePropertiesSchema = objectSchema('DeviceProperties', {
   list: z.array(

@@ -1,6 +1,6 @@
 // Requests and answers of guest links (decision: ownership). Shapes only.
 import { z } from '@hono/zod-openapi';
-import { deviceIdSchema, instantSchema, objectSchema, pageSchema, shortIdSchema } from './common.ts';
+import { instantSchema, objectSchema, pageSchema, shortIdSchema } from './common.ts';
 import { controlBodySchema, sentParamsSchema } from './commands.ts';
 import { guestLinkStates } from '../vocabulary.ts';
 
@@ -37,7 +37,5 @@ export const newGuestLinkSchema = guestLinkSchema
   .openapi('NewGuestLink');
 
 export const guestLinkPageSchema = pageSchema(guestLinkSchema).openapi('GuestLinkPage');
-
-export const guestLinkParamSchema = z.object({ deviceId: deviceIdSchema, linkId: shortIdSchema });
 
 export const revokedGuestLinkSchema = objectSchema('RevokedGuestLink', { linkId: shortIdSchema });

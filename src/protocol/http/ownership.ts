@@ -33,8 +33,6 @@ export const claimStateSchema = objectSchema('ClaimTokenState', {
   expiresAt: instantSchema,
 });
 
-export const claimParamSchema = z.object({ token: z.string().openapi({ example: '7h3k9m2p5q8r4s6t1v0w' }) });
-
 export const offerBodySchema = strictSchema('TransferRequest', { email: emailSchema });
 
 export const offerSchema = objectSchema('Transfer', {

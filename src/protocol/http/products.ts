@@ -1,15 +1,7 @@
 // Requests and answers of the product catalogue (contract 2.4, 4.2). Shapes and defaults only.
 import { z } from '@hono/zod-openapi';
 import { activationPolicies, controlModes, reactivationPolicies } from '../vocabulary.ts';
-import {
-  anyProductKeySchema,
-  instantSchema,
-  lineSchema,
-  objectSchema,
-  pageQuery,
-  pageSchema,
-  textSchema,
-} from './common.ts';
+import { instantSchema, lineSchema, objectSchema, pageQuery, pageSchema, textSchema } from './common.ts';
 
 const productKeySchema = z
   .string()
@@ -71,12 +63,6 @@ export const updateProductBodySchema = z
   .openapi('UpdateProductRequest');
 export type UpdateProductBody = z.infer<typeof updateProductBodySchema>;
 
-export const createdProductSchema = objectSchema('CreatedProduct', {
-  productId: z.int().openapi({ example: 7 }),
-  productKey: productKeySchema,
-  name: fields.name,
-});
-
 export const productSchema = objectSchema('Product', {
   productId: z.int().openapi({ example: 7 }),
   productKey: productKeySchema,
@@ -85,14 +71,16 @@ export const productSchema = objectSchema('Product', {
   updatedAt: instantSchema,
 });
 
+export const createdProductSchema = productSchema
+  .pick({ productId: true, productKey: true, name: true })
+  .openapi('CreatedProduct');
+
 export const productPageSchema = pageSchema(productSchema).openapi('ProductPage');
 
 export const listProductsQuerySchema = z.object({
   category: z.string().optional().openapi({ description: 'Only products of exactly this category.' }),
   ...pageQuery,
 });
-
-export const productKeyParamSchema = z.object({ productKey: anyProductKeySchema });
 
 export const deletedProductSchema = objectSchema('DeletedProduct', { productKey: productKeySchema });
 

@@ -1,7 +1,6 @@
 // Requests and answers about the serial numbers of a product. Shapes only.
 import { z } from '@hono/zod-openapi';
 import {
-  anyProductKeySchema,
   deviceIdSchema,
   deviceSNSchema,
   instantSchema,
@@ -48,11 +47,6 @@ export const serialPageSchema = objectPageSchema('Serial', {
   isClaimed: z.boolean(),
   hasClaimCode: z.boolean(),
   isDisabled: z.boolean(),
-});
-
-export const serialParamSchema = z.object({
-  productKey: anyProductKeySchema,
-  deviceSN: deviceSNSchema,
 });
 
 export const removedSerialSchema = objectSchema('RemovedSerial', { deviceSN: deviceSNSchema });

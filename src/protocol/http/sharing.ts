@@ -37,18 +37,12 @@ export const incomingPageSchema = pageSchema(
 ).openapi('IncomingInvitationPage');
 
 const userIdSchema = z.int().openapi({ example: 42 });
-/** NaN for what is no id: nobody has it. */
-const userIdTextSchema = z
-  .string()
-  .transform((text) => (/^[1-9]\d{0,14}$/.test(text) ? Number(text) : Number.NaN))
-  .openapi({ example: '42' });
 
 export const blockedSenderBodySchema = inviteBodySchema.pick({ email: true }).openapi('BlockedSenderRequest');
 export const blockedSenderSchema = objectSchema('BlockedSender', { userId: userIdSchema });
 export const blockedSenderPageSchema = pageSchema(
   objectSchema('ListedBlockedSender', { userId: userIdSchema, email: emailSchema }),
 ).openapi('BlockedSenderPage');
-export const blockedSenderParamSchema = z.object({ userId: userIdTextSchema });
 
 export const memberSchema = objectSchema('Member', { userId: userIdSchema, role: roleSchema, since: instantSchema });
 export const memberPageSchema = pageSchema(memberSchema.extend({ email: emailSchema }).openapi('ListedMember')).openapi(
@@ -61,7 +55,3 @@ export const acceptedInvitationSchema = objectSchema('AcceptedInvitation', {
   deviceId: deviceIdSchema,
   role: roleSchema,
 });
-
-export const memberParamSchema = z.object({ deviceId: deviceIdSchema, userId: userIdTextSchema });
-export const deviceInvitationParamSchema = z.object({ deviceId: deviceIdSchema, invitationId: shortIdSchema });
-export const invitationParamSchema = z.object({ invitationId: shortIdSchema });

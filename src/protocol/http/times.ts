@@ -3,7 +3,6 @@ import { z } from '@hono/zod-openapi';
 import * as words from '../vocabulary.ts';
 import { controlBodySchema, sentParamsSchema } from './commands.ts';
 import {
-  deviceIdSchema,
   instantSchema,
   lineSchema,
   objectSchema,
@@ -33,7 +32,7 @@ const atText =
   'A time of the day, `07:30`, or of the sun: then the schedule recurs. Or an instant, `2026-12-01T18:30:00Z`, or a local ' +
   'date and time with `zone`: then it runs once.';
 const atProblem = 'must be a time HH:MM, a date and time, or a time of the sun';
-const clockSchema = z.string().regex(/^(?:[01]\d|2[0-3]):[0-5]\d$/);
+export const clockSchema = z.string().regex(/^(?:[01]\d|2[0-3]):[0-5]\d$/);
 const isMoment = (text: string) => z.iso.datetime({ local: true, offset: true }).safeParse(text).success;
 // As text: the format `date-time` of JSON Schema needs an offset.
 const momentSchema = z.string().refine(isMoment);
@@ -90,7 +89,6 @@ export const scheduleSchema = objectSchema('Schedule', {
 export type ScheduleView = z.infer<typeof scheduleSchema>;
 
 export const schedulePageSchema = pageSchema(scheduleSchema).openapi('SchedulePage');
-export const scheduleParamSchema = z.object({ deviceId: deviceIdSchema, scheduleId: shortIdSchema });
 export const removedScheduleSchema = objectSchema('RemovedSchedule', { scheduleId: shortIdSchema });
 export const nextQuerySchema = z.object({ count: pageQuery.size });
 

@@ -50,6 +50,7 @@ export const registerBodySchema = objectSchema('RegisterRequest', {
   password: newPasswordSchema,
   email: emailSchema,
 });
+export type RegisterBody = z.infer<typeof registerBodySchema>;
 
 export const loginBodySchema = z
   .object({
@@ -116,7 +117,7 @@ export const passwordChangedSchema = objectSchema('PasswordChanged', {
 export const confirmationBodySchema = strictSchema('ConfirmationRequest', { password: oldPasswordSchema });
 export const confirmedSchema = objectSchema('Confirmed', { message: z.literal('confirmed') });
 
-const sessionIdSchema = z.string().openapi({ example: '5f2b9c7d1e8a4f3b6c0d2e1f' });
+export const sessionIdSchema = z.string().openapi({ example: '5f2b9c7d1e8a4f3b6c0d2e1f' });
 
 export const ownSessionPageSchema = objectPageSchema('OwnSession', {
   sessionId: sessionIdSchema,
@@ -128,7 +129,6 @@ export const ownSessionPageSchema = objectPageSchema('OwnSession', {
   isCurrent: z.boolean().openapi({ description: 'The session of this request.' }),
 });
 
-export const sessionIdParamSchema = z.object({ sessionId: sessionIdSchema });
 export const endedSessionSchema = objectSchema('EndedSession', { sessionId: sessionIdSchema });
 
 export const endSessionsQuerySchema = z.object({

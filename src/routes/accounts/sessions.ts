@@ -1,6 +1,6 @@
 // The sessions of a user, for the user: parse, one service call, answer. Logging in and out is in users.ts.
 import { inPersonFor } from '../../http/authenticate.ts';
-import { answer, responsesOf, signedInErrors } from '../../http/envelope.ts';
+import { answer, declaring, signedInErrors } from '../../http/envelope.ts';
 import { createRouter, routesAbout } from '../../http/router.ts';
 import { pageQuerySchema } from '../../protocol/http/devices.ts';
 import * as schemas from '../../protocol/http/users.ts';
@@ -8,37 +8,30 @@ import { endSession, endSessions, pageSessions } from '../../services/accounts/s
 
 const route = routesAbout('Users');
 
-const onSessions = inPersonFor('manageSessions');
+const onSessions = declaring(inPersonFor('manageSessions'), ...signedInErrors);
 
 export const userSessionRoutes = createRouter()
   .openapi(
     route('get', '/', {
-      summary: 'List your sessions, the last used first',
-      ...onSessions,
+      ...onSessions('List your sessions, the last used first', schemas.ownSessionPageSchema),
       request: { query: pageQuerySchema },
-      responses: responsesOf(schemas.ownSessionPageSchema, ...signedInErrors),
     }),
     (c) => answer(c, pageSessions(c.var.context, c.var.caller, c.req.valid('query'))),
   )
   .openapi(
     route('delete', '/{sessionId}', {
-      summary: 'End one of your sessions',
+      ...onSessions('End one of your sessions', schemas.endedSessionSchema, 'not_found'),
       description:
         'Its refresh token is gone at once. An access token that was issued before reads and controls until it expires, and ' +
         'changes nothing.',
-      ...onSessions,
-      request: { params: schemas.sessionIdParamSchema },
-      responses: responsesOf(schemas.endedSessionSchema, ...signedInErrors, 'not_found'),
     }),
     (c) => answer(c, endSession(c.var.context, c.var.caller, c.req.valid('param').sessionId)),
   )
   .openapi(
     route('delete', '/', {
-      summary: 'End all of your sessions, or all others',
+      ...onSessions('End all of your sessions, or all others', schemas.endedSessionsSchema),
       description: 'As for a single one. With `keep=current` the session of this request goes on.',
-      ...onSessions,
       request: { query: schemas.endSessionsQuerySchema },
-      responses: responsesOf(schemas.endedSessionsSchema, ...signedInErrors),
     }),
     (c) => answer(c, endSessions(c.var.context, c.var.caller, c.req.valid('query').keep === 'current')),
   );

@@ -1,7 +1,7 @@
 // Accounts and sessions (contract 4.1): parse, one service call, answer. No rule lives here.
 import { inPersonFor, readBearer, signedInFor } from '../../http/authenticate.ts';
-import { limitRate, readUserAgent } from '../../http/client-address.ts';
-import { answer, responsesOf, signedInErrors } from '../../http/envelope.ts';
+import { limitedBy, limitRate, readUserAgent } from '../../http/client-address.ts';
+import { answer, declaring, responsesOf, signedInErrors } from '../../http/envelope.ts';
 import { jsonBody, createRouter, routesAbout } from '../../http/router.ts';
 import { pageQuerySchema } from '../../protocol/http/devices.ts';
 import * as schemas from '../../protocol/http/users.ts';
@@ -19,72 +19,60 @@ import { logIn, logOut, refreshSession } from '../../services/accounts/sessions.
 
 const route = routesAbout('Users');
 const signingIn = routesAbout('Signing in');
-const onSessions = inPersonFor('manageSessions');
-const strangerErrors = ['invalid_request', 'forbidden', 'too_many_requests'] as const;
+const inPerson = inPersonFor('manageSessions');
+const likeLogin = declaring(limitedBy('LOGIN_LIMIT', inPerson), ...signedInErrors);
+const refreshing = declaring({ middleware: limitRate('REFRESH_LIMIT') }, ...signedInErrors);
+const registering = declaring({ middleware: limitRate('REGISTER_LIMIT') }, 'invalid_request', 'forbidden');
+const asStranger = declaring({ middleware: limitRate('LOGIN_LIMIT') }, 'invalid_request', 'too_many_requests');
+const registerErrors = ['too_many_requests', 'weak_password', 'email_exists', 'username_exists'] as const;
 
 export const userRoutes = createRouter()
   .openapi(
     signingIn('post', '/register', {
-      summary: 'Create an account',
-      middleware: limitRate('REGISTER_LIMIT'),
+      ...registering('Create an account', schemas.userSchema, ...registerErrors),
       request: { body: jsonBody(schemas.registerBodySchema) },
-      responses: responsesOf(schemas.userSchema, ...strangerErrors, 'weak_password', 'email_exists', 'username_exists'),
     }),
-    (c) => {
-      const { username, email, password } = c.req.valid('json');
-      return answer(c, registerUser(c.var.context, { username: username ?? email, email, password }));
-    },
+    (c) => answer(c, registerUser(c.var.context, c.req.valid('json'))),
   )
   .openapi(
     signingIn('post', '/login', {
-      summary: 'Log in with a username or an email',
+      ...asStranger('Log in with a username or an email', schemas.sessionSchema, 'forbidden', 'invalid_password'),
       description:
         'After five wrong passwords for one account from one address each further attempt from there has to wait, from 1 s ' +
         'doubling to 15 minutes. A device that sends the `deviceToken` of an earlier login is counted by itself; it gets one by sending null.',
-      middleware: limitRate('LOGIN_LIMIT'),
       request: { body: jsonBody(schemas.loginBodySchema) },
-      responses: responsesOf(schemas.sessionSchema, ...strangerErrors, 'invalid_password'),
     }),
     (c) => answer(c, logIn(c.var.context, c.req.valid('json'), readUserAgent(c))),
   )
   .openapi(
     signingIn('post', '/refresh-token', {
-      summary: 'Get a fresh pair of tokens',
+      ...refreshing('Get a fresh pair of tokens', schemas.tokenPairSchema),
       description:
         'Needs no bearer token and ignores a stale one. A refresh token is good for one use: a second use within 30 s is ' +
         'answered with a fresh access token and the same refresh token as the first, a later one ends the session.',
-      middleware: limitRate('REFRESH_LIMIT'),
       request: { body: jsonBody(schemas.refreshBodySchema) },
-      responses: responsesOf(schemas.tokenPairSchema, ...signedInErrors, 'too_many_requests'),
     }),
     (c) => answer(c, refreshSession(c.var.context, c.req.valid('json').refreshToken, readUserAgent(c))),
   )
   .openapi(
     route('get', '/me', {
-      summary: 'Read your own account',
-      ...signedInFor('readAccount'),
-      responses: responsesOf(schemas.accountSchema, 'unauthorized'),
+      ...declaring(signedInFor('readAccount'), 'unauthorized')('Read your own account', schemas.accountSchema),
     }),
     (c) => answer(c, readAccount(c.var.context, c.var.caller.userId)),
   )
   .openapi(
     route('post', '/me/email-verification', {
-      summary: 'Ask again for the mail that confirms your e-mail',
+      ...likeLogin('Ask again for the mail that confirms your e-mail', schemas.verificationSchema),
       description: 'Registering sends it, too. A verified account gets none: the answer says whether it is.',
-      ...onSessions,
-      middleware: [onSessions.middleware, limitRate('LOGIN_LIMIT')] as const,
-      responses: responsesOf(schemas.verificationSchema, ...signedInErrors, 'too_many_requests'),
     }),
     (c) => answer(c, requestVerification(c.var.context, c.var.caller.userId)),
   )
   .openapi(
     route('post', '/email-verification', {
-      summary: 'Confirm an e-mail with the token of a mail',
+      ...asStranger('Confirm an e-mail with the token of a mail', schemas.verificationSchema),
       description:
         'The token is good once, for 24 hours. Without it an account may not invite, and is offered nothing.',
-      middleware: limitRate('LOGIN_LIMIT'),
       request: { body: jsonBody(schemas.verificationBodySchema) },
-      responses: responsesOf(schemas.verificationSchema, 'invalid_request', 'too_many_requests'),
     }),
     async (c) => {
       await verifyEmail(c.var.context, c.req.valid('json').token);
@@ -94,7 +82,7 @@ export const userRoutes = createRouter()
   .openapi(
     route('get', '/me/security-events', {
       summary: 'List what concerned the safety of your account in 90 days, newest first',
-      ...onSessions,
+      ...inPerson,
       request: { query: pageQuerySchema },
       responses: responsesOf(schemas.securityEventPageSchema, ...signedInErrors),
     }),
@@ -102,15 +90,13 @@ export const userRoutes = createRouter()
   )
   .openapi(
     signingIn('post', '/logout', {
-      summary: 'End a session',
+      ...refreshing('End a session', schemas.loggedOutSchema),
       description:
         'Ends the session of the refresh token in the body, or else that of the bearer token; one of the two is needed. ' +
         'An access token that was issued before reads and controls until it expires, and changes nothing.',
-      'x-actions': onSessions['x-actions'],
-      security: [...onSessions.security, {}],
-      middleware: limitRate('REFRESH_LIMIT'),
+      'x-actions': inPerson['x-actions'],
+      security: [...inPerson.security, {}],
       request: { body: jsonBody(schemas.logoutBodySchema, { isRequired: false }) },
-      responses: responsesOf(schemas.loggedOutSchema, ...signedInErrors, 'too_many_requests'),
     }),
     async (c) => {
       const { refreshToken } = c.req.valid('json');
@@ -120,25 +106,19 @@ export const userRoutes = createRouter()
   )
   .openapi(
     route('put', '/password', {
-      summary: 'Change your password',
+      ...likeLogin('Change your password', schemas.passwordChangedSchema, 'weak_password', 'invalid_password'),
       description: 'Ends all other sessions and all API keys, unless the request says otherwise.',
-      ...onSessions,
-      middleware: [onSessions.middleware, limitRate('LOGIN_LIMIT')] as const,
       request: { body: jsonBody(schemas.passwordBodySchema) },
-      responses: responsesOf(schemas.passwordChangedSchema, ...signedInErrors, 'weak_password', 'invalid_password'),
     }),
     (c) => answer(c, changePassword(c.var.context, c.var.caller, c.req.valid('json'))),
   )
   .openapi(
     route('post', '/me/confirmations', {
-      summary: 'Show your password again',
+      ...likeLogin('Show your password again', schemas.confirmedSchema, 'invalid_password'),
       description:
         'For five minutes this session may then do what answers `confirmation_required`. A login counts as well. Wrong ' +
         'passwords count as at a login.',
-      ...onSessions,
-      middleware: [onSessions.middleware, limitRate('LOGIN_LIMIT')] as const,
       request: { body: jsonBody(schemas.confirmationBodySchema) },
-      responses: responsesOf(schemas.confirmedSchema, ...signedInErrors, 'invalid_password', 'too_many_requests'),
     }),
     (c) => answer(c, confirmPassword(c.var.context, c.var.caller, c.req.valid('json').password)),
   )
@@ -159,12 +139,10 @@ export const userRoutes = createRouter()
   )
   .openapi(
     route('put', '/password-reset', {
-      summary: 'Set a password anew',
+      ...asStranger('Set a password anew', schemas.passwordChangedSchema, 'weak_password'),
       description:
         'With the token of a mail or of the operator, good once and for half an hour. Ends all sessions and API keys.',
-      middleware: limitRate('LOGIN_LIMIT'),
       request: { body: jsonBody(schemas.resetBodySchema) },
-      responses: responsesOf(schemas.passwordChangedSchema, 'invalid_request', 'weak_password', 'too_many_requests'),
     }),
     (c) => answer(c, resetPassword(c.var.context, c.req.valid('json'))),
   );

@@ -5,9 +5,7 @@ import { parseJson } from '../../domain/json.ts';
 import { type AppEnv, readText, replaceBody, createRouter } from '../../http/router.ts';
 import { requireSecret } from '../../http/secret-header.ts';
 import { emqxHookRoutes } from './emqx.ts';
-import { mosquittoGoAuthHookRoutes } from './mosquitto-go-auth.ts';
 import { rabbitmqHookRoutes } from './rabbitmq.ts';
-import { vernemqHookRoutes } from './vernemq.ts';
 
 /** Hooks that carry a published message are the largest, and devices' messages are small. */
 const maxBodyBytes = 64 * 1024;
@@ -35,8 +33,6 @@ brokerHookRoutes.use(requireSecret('brokerHookSecrets'), readFields);
 for (const [vendor, routes] of [
   ['emqx', emqxHookRoutes],
   ['rabbitmq', rabbitmqHookRoutes],
-  ['mosquitto-go-auth', mosquittoGoAuthHookRoutes],
-  ['vernemq', vernemqHookRoutes],
 ] as const) {
   brokerHookRoutes.route(`/${vendor}`, routes);
   // For brokers that can send no header: `requireSecret` reads the secret from the path.

@@ -31,20 +31,19 @@ const ignore = (c: Context) => c.body(null, 204);
 /** From 5.7 on EMQX repeats an event that was answered with 503; after any other error it drops it. */
 emqxHookRoutes.post('/events', validJson(emqxEventSchema, ignore), async (c) => {
   const event = c.req.valid('json');
-  const report = reportConnection(
-    c.var.context,
-    event.clientid,
-    event.event === 'client.connected'
-      ? { kind: 'connected', sessionStartedAtMs: event.connected_at }
-      : {
-          kind: 'disconnected',
-          sessionStartedAtMs: event.connected_at ?? null,
-          endedAtMs: event.disconnected_at,
-          reason: event.reason,
-        },
-  );
   try {
-    await report;
+    await reportConnection(
+      c.var.context,
+      event.clientid,
+      event.event === 'client.connected'
+        ? { kind: 'connected', sessionStartedAtMs: event.connected_at }
+        : {
+            kind: 'disconnected',
+            sessionStartedAtMs: event.connected_at ?? null,
+            endedAtMs: event.disconnected_at,
+            reason: event.reason,
+          },
+    );
   } catch (error) {
     const refusal: Refusal = error instanceof RefusedError ? error.refusal : { kind: 'internal_error' };
     log('error', 'event of the broker not taken', { requestId: c.var.requestId, refusal, ...describeError(error) });

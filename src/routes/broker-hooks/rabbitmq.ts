@@ -18,13 +18,13 @@ const methods = ['GET', 'POST'];
 rabbitmqHookRoutes.on(methods, '/user', validJson(schemas.rabbitmqUserSchema, deny), async (c) => {
   const { username, password, client_id: clientId } = c.req.valid('json');
   const decision = await decideConnect(c.var.context, { clientId, username, password });
-  return decision.ok ? allow(c) : deny(c, decision.refusal);
+  return decision.ok ? c.text('allow') : deny(c, decision.refusal);
 });
 
 /** Any virtual host: what may be done in it is asked for each queue and topic. */
 rabbitmqHookRoutes.on(methods, '/vhost', validJson(schemas.rabbitmqVhostSchema, deny), (c) => {
   const { username } = c.req.valid('json');
-  return rightsOfUser(username) === undefined ? deny(c, unknownName(username)) : allow(c);
+  return rightsOfUser(username) === undefined ? deny(c, unknownName(username)) : c.text('allow');
 });
 
 rabbitmqHookRoutes.on(methods, '/resource', validJson(schemas.rabbitmqResourceSchema, deny), (c) => {
@@ -32,7 +32,7 @@ rabbitmqHookRoutes.on(methods, '/resource', validJson(schemas.rabbitmqResourceSc
   if (rightsOfUser(username) === undefined) return deny(c, unknownName(username));
   const isAllowed =
     resource === 'exchange' ? name === exchange && permission !== 'configure' : isQueueOf(username, name);
-  return isAllowed ? allow(c) : deny(c, { kind: 'resource_forbidden', resource, name, permission });
+  return isAllowed ? c.text('allow') : deny(c, { kind: 'resource_forbidden', resource, name, permission });
 });
 
 rabbitmqHookRoutes.on(methods, '/topic', validJson(schemas.rabbitmqTopicSchema, deny), (c) => {
@@ -44,7 +44,7 @@ rabbitmqHookRoutes.on(methods, '/topic', validJson(schemas.rabbitmqTopicSchema, 
     topic === undefined
       ? { kind: 'topic_forbidden', action, topic: routingKey }
       : decideTopic(c.var.context, username, { action, topic });
-  return refusal === undefined ? allow(c) : deny(c, refusal);
+  return refusal === undefined ? c.text('allow') : deny(c, refusal);
 });
 
 /** The plugin names a client's queues after its client id, which for a device is its username. */
@@ -63,10 +63,6 @@ function topicOf(routingKey: string): string | undefined {
 
 function unknownName(username: string): Refusal {
   return { kind: 'not_found', what: 'device', id: username };
-}
-
-function allow(c: Context) {
-  return c.text('allow');
 }
 
 function deny(c: Context<AppEnv>, refusal: Refusal) {

@@ -1,21 +1,26 @@
 // Devices over HTTP (contract 2.6, 4.3), except their commands: parse, one service call, answer.
+import { z } from '@hono/zod-openapi';
 import { signedInFor } from '../../http/authenticate.ts';
 import { limitRate } from '../../http/client-address.ts';
-import { answer, callerErrors, deviceErrors, responsesOf, sessionErrors } from '../../http/envelope.ts';
+import { answer, callerErrors, declaring, deviceErrors, responsesOf, sessionErrors } from '../../http/envelope.ts';
 import { jsonBody, createRouter, routesAbout } from '../../http/router.ts';
 import * as schemas from '../../protocol/http/devices.ts';
-import { claimParamSchema } from '../../protocol/http/ownership.ts';
+import { pathSchemas } from '../../protocol/http/paths.ts';
 import { activateDevice } from '../../services/devices/activation.ts';
-import { pageEvents, readProperties, readStatus } from '../../services/devices/views.ts';
+import { pageEvents, readEventsAfter, readProperties, readStatus } from '../../services/devices/views.ts';
 import { deleteDevice } from '../../services/devices/deletion.ts';
 import { changeDevice, pageDevices, readDevice, replaceCredentials } from '../../services/devices/devices.ts';
 
 const route = routesAbout('Devices');
 
-function viewFor(action: 'readDevice' | 'readReports') {
-  return { ...signedInFor(action), request: { params: schemas.deviceIdParamSchema } };
-}
 const viewRefusals = ['unauthorized', 'forbidden', 'device_not_found'] as const;
+const mayRead = declaring(signedInFor('readDevice'), ...viewRefusals);
+const mayList = declaring(signedInFor('readDevice'), ...callerErrors);
+const mayReadReports = declaring(signedInFor('readReports'), ...viewRefusals);
+const mayChange = declaring(signedInFor('rename', 'disable', 'pair'), ...sessionErrors);
+const mayReplace = declaring(signedInFor('replaceCredentials'), ...sessionErrors);
+const mayDelete = declaring(signedInFor('delete'), ...deviceErrors);
+const mayActivate = declaring({ middleware: limitRate('ACTIVATION_LIMIT') });
 
 const activationRefusals = [
   'invalid_request',
@@ -28,30 +33,27 @@ const activationRefusals = [
   'too_many_requests',
   'broker_unavailable',
 ] as const;
+const claimRefusals = ['invalid_claim_token', 'claim_code_required', ...activationRefusals] as const;
 
 export const deviceRoutes = createRouter()
   .openapi(
     route('post', '/activate', {
-      summary: 'Activate a device against a product',
+      ...mayActivate('Activate a device against a product', schemas.activationSchema, ...activationRefusals),
       description:
         'Called by the device itself. Activating the same product key and serial once more gives the same device with a ' +
         'new secret and a new messaging password; earlier passwords stay valid until ten minutes after a newer one was ' +
         'first used.',
-      middleware: limitRate('ACTIVATION_LIMIT'),
       request: { body: jsonBody(schemas.activateBodySchema) },
-      responses: responsesOf(schemas.activationSchema, ...activationRefusals),
     }),
     (c) => answer(c, activateDevice(c.var.context, c.req.valid('json'))),
   )
   .openapi(
     route('get', '/', {
-      summary: 'List your own devices and those shared with you, newest first',
+      ...mayList('List your own devices and those shared with you, newest first', schemas.devicePageSchema),
       description:
         'A long list is read to its end with an empty `after` first, then with `next` of each answer. With `search` it is what ' +
         'was found among the first devices that begin like that, by name.',
-      ...signedInFor('readDevice'),
       request: { query: schemas.listDevicesQuerySchema },
-      responses: responsesOf(schemas.devicePageSchema, ...callerErrors),
     }),
     (c) => {
       const { productKey, status, role, search, after, page, size } = c.req.valid('query');
@@ -59,52 +61,35 @@ export const deviceRoutes = createRouter()
       return answer(c, pageDevices(c.var.context, c.var.caller, filter, { page, size }, after));
     },
   )
-  .openapi(
-    route('get', '/{deviceId}', {
-      summary: 'Read one device',
-      ...viewFor('readDevice'),
-      responses: responsesOf(schemas.deviceSchema, ...viewRefusals),
-    }),
-    (c) => answer(c, readDevice(c.var.context, c.var.caller, c.req.valid('param').deviceId)),
+  .openapi(route('get', '/{deviceId}', mayRead('Read one device', schemas.deviceSchema)), (c) =>
+    answer(c, readDevice(c.var.context, c.var.caller, c.req.valid('param').deviceId)),
   )
   .openapi(
     route('patch', '/{deviceId}', {
-      summary: 'Rename, disable or enable a device, let everybody activate it again',
+      ...mayChange('Rename, disable or enable a device, let everybody activate it again', schemas.deviceSchema),
       description:
         'A disabled device cannot log in, its relay sessions are closed, its messages are dropped and it takes no ' +
         'commands. Enabling it restores all of that with the credentials it has.',
-      ...signedInFor('rename', 'disable', 'pair'),
-      request: { params: schemas.deviceIdParamSchema, body: jsonBody(schemas.changeDeviceBodySchema) },
-      responses: responsesOf(schemas.deviceSchema, ...sessionErrors),
+      request: { body: jsonBody(schemas.changeDeviceBodySchema) },
     }),
     (c) => answer(c, changeDevice(c.var.context, c.var.caller, c.req.valid('param').deviceId, c.req.valid('json'))),
   )
   .openapi(
     route('post', '/{deviceId}/credentials', {
-      summary: 'Give a device a new messaging password',
+      ...mayReplace('Give a device a new messaging password', schemas.credentialsSchema),
       description: 'Shown this once. The old ones end at once, and with them the sessions that were opened with them.',
-      ...signedInFor('replaceCredentials'),
-      request: { params: schemas.deviceIdParamSchema },
-      responses: responsesOf(schemas.credentialsSchema, ...sessionErrors),
     }),
     (c) => answer(c, replaceCredentials(c.var.context, c.var.caller, c.req.valid('param').deviceId)),
   )
   .openapi(
     route('delete', '/{deviceId}', {
-      summary: 'Delete a device',
+      ...mayDelete('Delete a device', schemas.deletedDeviceSchema),
       description: 'Its credentials end, its relay sessions are closed; the same serial activates as a new device.',
-      ...signedInFor('delete'),
-      request: { params: schemas.deviceIdParamSchema },
-      responses: responsesOf(schemas.deletedDeviceSchema, ...deviceErrors),
     }),
     (c) => answer(c, deleteDevice(c.var.context, c.var.caller, c.req.valid('param').deviceId)),
   )
   .openapi(
-    route('get', '/{deviceId}/status', {
-      summary: 'Read what is true of a device now',
-      ...viewFor('readReports'),
-      responses: responsesOf(schemas.statusViewSchema, ...viewRefusals),
-    }),
+    route('get', '/{deviceId}/status', mayReadReports('Read what is true of a device now', schemas.statusViewSchema)),
     (c) => answer(c, readStatus(c.var.context, c.var.caller, c.req.valid('param').deviceId)),
   )
   .openapi(
@@ -112,18 +97,23 @@ export const deviceRoutes = createRouter()
       summary: 'List when a device came and went, and its refused logins, newest first',
       description:
         'The last hundred, each with its reason. Changes that were not announced because the device was back within the ' +
-        'grace of its product are listed as well. Refused logins are one event for each reason and hour.',
+        'grace of its product are listed as well. Refused logins are one event for each reason and hour. With `after` it is what ' +
+        'webhooks are told, oldest first: the last 200 that a webhook of an owner or member wants.',
       ...signedInFor('readReports'),
-      request: { params: schemas.deviceIdParamSchema, query: schemas.pageQuerySchema },
-      responses: responsesOf(schemas.deviceEventPageSchema, ...deviceErrors),
+      request: { query: schemas.eventsQuerySchema },
+      responses: responsesOf(schemas.deviceEventsSchema, ...deviceErrors),
     }),
-    (c) => answer(c, pageEvents(c.var.context, c.var.caller, c.req.valid('param').deviceId, c.req.valid('query'))),
+    (c) => {
+      const { deviceId } = c.req.valid('param');
+      const { after, page, size } = c.req.valid('query');
+      const { context, caller } = c.var;
+      if (after !== undefined) return answer(c, readEventsAfter(context, caller, deviceId, after, size));
+      return answer(c, pageEvents(context, caller, deviceId, { page, size }));
+    },
   )
   .openapi(
     route('get', '/{deviceId}/properties', {
-      summary: 'Read what a device reported last',
-      ...viewFor('readReports'),
-      responses: responsesOf(schemas.devicePropertiesSchema, ...viewRefusals),
+      ...mayReadReports('Read what a device reported last', schemas.devicePropertiesSchema),
     }),
     (c) => answer(c, readProperties(c.var.context, c.var.caller, c.req.valid('param').deviceId)),
   );
@@ -131,18 +121,11 @@ export const deviceRoutes = createRouter()
 /** Below `/t/{token}/api/v1`. */
 export const claimRoutes = createRouter().openapi(
   route('post', '/devices/activate', {
-    summary: 'Activate a device for the user of a claim token',
+    ...mayActivate('Activate a device for the user of a claim token', schemas.activationSchema, ...claimRefusals),
     description:
       "As `/api/v1/devices/activate`, which firmware reaches because its `apiUrl` ends with the token's path. A device that " +
       'nobody has claimed belongs to the user of the token from then on.',
-    middleware: limitRate('ACTIVATION_LIMIT'),
-    request: { params: claimParamSchema, body: jsonBody(schemas.activateBodySchema) },
-    responses: responsesOf(
-      schemas.activationSchema,
-      'invalid_claim_token',
-      'claim_code_required',
-      ...activationRefusals,
-    ),
+    request: { params: z.object({ token: pathSchemas.token }), body: jsonBody(schemas.activateBodySchema) },
   }),
   (c) => answer(c, activateDevice(c.var.context, c.req.valid('json'), c.req.valid('param').token)),
 );

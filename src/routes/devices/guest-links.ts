@@ -1,47 +1,41 @@
 // Guest links as an owner makes, lists and revokes them. Parse, one service call, answer. What a guest sees is in
 // guest-pages.ts.
 import { signedInFor } from '../../http/authenticate.ts';
-import { answer, commandErrors, deviceErrors, responsesOf } from '../../http/envelope.ts';
+import { answer, commandErrors, declaring, deviceErrors } from '../../http/envelope.ts';
 import { jsonBody, createRouter, routesAbout } from '../../http/router.ts';
-import { deviceIdParamSchema, pageQuerySchema } from '../../protocol/http/devices.ts';
+import { pageQuerySchema } from '../../protocol/http/devices.ts';
 import * as schemas from '../../protocol/http/guest-links.ts';
 import { makeGuestLink, pageGuestLinks, revokeGuestLink } from '../../services/devices/guest-links.ts';
 
 const route = routesAbout('Sharing');
 
-const mayShare = signedInFor('share');
+const mayShare = declaring(signedInFor('share'), ...deviceErrors);
+const mayGive = declaring(signedInFor('share'), ...commandErrors, 'too_many_guest_links');
 
 export const deviceGuestLinkRoutes = createRouter()
   .openapi(
     route('post', '/{deviceId}/guest-links', {
-      summary: 'Make a guest link: an address that sends one command',
+      ...mayGive('Make a guest link: an address that sends one command', schemas.newGuestLinkSchema),
       description:
         'Everybody who opens the address sees one button; pressing it sends the command. Nothing else can be done with it, and no ' +
         'account is needed. It ends when it is used up, has expired or is revoked, when the device is disabled, released, ' +
         'transferred or deleted. An API key needs `control` as well, and the link ends with the key.',
-      ...mayShare,
-      request: { params: deviceIdParamSchema, body: jsonBody(schemas.guestLinkBodySchema) },
-      responses: responsesOf(schemas.newGuestLinkSchema, ...commandErrors, 'too_many_guest_links'),
+      request: { body: jsonBody(schemas.guestLinkBodySchema) },
     }),
     (c) => answer(c, makeGuestLink(c.var.context, c.var.caller, c.req.valid('param').deviceId, c.req.valid('json'))),
   )
   .openapi(
     route('get', '/{deviceId}/guest-links', {
-      summary: 'List the guest links of a device, newest first',
+      ...mayShare('List the guest links of a device, newest first', schemas.guestLinkPageSchema),
       description:
         'Links that have ended stay in the list until the next one is made. Each use is in the events of the device.',
-      ...mayShare,
-      request: { params: deviceIdParamSchema, query: pageQuerySchema },
-      responses: responsesOf(schemas.guestLinkPageSchema, ...deviceErrors),
+      request: { query: pageQuerySchema },
     }),
     (c) => answer(c, pageGuestLinks(c.var.context, c.var.caller, c.req.valid('param').deviceId, c.req.valid('query'))),
   )
   .openapi(
     route('delete', '/{deviceId}/guest-links/{linkId}', {
-      summary: 'Revoke a guest link',
-      ...mayShare,
-      request: { params: schemas.guestLinkParamSchema },
-      responses: responsesOf(schemas.revokedGuestLinkSchema, ...deviceErrors, 'not_found'),
+      ...mayShare('Revoke a guest link', schemas.revokedGuestLinkSchema, 'not_found'),
     }),
     (c) => answer(c, revokeGuestLink(c.var.context, c.var.caller, c.req.valid('param'))),
   );

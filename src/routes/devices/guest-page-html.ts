@@ -3,7 +3,6 @@
 import { html, raw } from 'hono/html';
 import type { GuestReceipt, GuestView } from '../../domain/device/commands/guest-links.ts';
 import type { ControlParams } from '../../domain/control-command.ts';
-import { toIso } from '../../domain/time.ts';
 import { isCertainlyUnpublished } from '../../domain/publish-outcome.ts';
 import type { Refusal } from '../../domain/refusal.ts';
 
@@ -25,11 +24,11 @@ export function renderLink({ deviceName, isOnline, link }: GuestView, requestId:
   return renderPage(
     deviceName,
     html`<p>You were given a link that does one thing with this device.</p>
-      ${presence} ${renderForm(labelOf(link.params), requestId)}
+      ${presence} ${renderForm(labelOf(link.command), requestId)}
       <p class="hint">
         ${usesLeft === 1 ? 'It works once' : `It works ${usesLeft.toLocaleString('en')} more times`}, until
-        <time datetime="${toIso(link.expiresAtMs)}">${new Date(link.expiresAtMs).toUTCString()}</time>. The owner sees
-        when it is used.
+        <time datetime="${link.expiresAt}">${new Date(link.expiresAt).toUTCString()}</time>. The owner sees when it is
+        used.
       </p>`,
   );
 }

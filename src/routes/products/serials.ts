@@ -2,15 +2,12 @@
 import { createMiddleware } from 'hono/factory';
 import { type AppEnv, jsonBody, replaceBody, createRouter, routesAbout } from '../../http/router.ts';
 import { signedInFor } from '../../http/authenticate.ts';
-import { answer, callerErrors, responsesOf } from '../../http/envelope.ts';
+import { answer, callerErrors, declaring } from '../../http/envelope.ts';
 import { pageQuerySchema } from '../../protocol/http/devices.ts';
-import { productKeyParamSchema } from '../../protocol/http/products.ts';
 import * as schemas from '../../protocol/http/serials.ts';
 import { pageSerials, registerSerials, removeSerial } from '../../services/devices/serials.ts';
 
 const route = routesAbout('Products');
-
-const refusals = [...callerErrors, 'not_found'] as const;
 
 /** Goes before the reading of bodies, which takes each for JSON. */
 export const readSerialsAsCsv = createMiddleware<AppEnv>(async (c, next) => {
@@ -42,40 +39,31 @@ const convertCsv = createMiddleware<AppEnv>(async (c, next) => {
 });
 
 const signedIn = signedInFor('manageProducts');
+const mayManage = declaring(signedIn, ...callerErrors, 'not_found');
 
 export const productSerialRoutes = createRouter()
   .openapi(
     route('post', '/{productKey}/serials', {
-      summary: 'Register serial numbers before their devices activate',
+      ...mayManage('Register serial numbers before their devices activate', schemas.registeredSerialsSchema),
       description:
         'As JSON, or as `text/csv` with one serial a line in the first column and an optional heading `deviceSN`. With the heading ' +
         '`deviceSN,claimCode` the second column has claim codes. Up to 1 000 in one request of at most 64 KiB, with a result for ' +
         'each. They are devices that are not activated (status 0). A serial with a claim code is claimed only with that code.',
-      ...signedIn,
       middleware: [signedIn.middleware, convertCsv] as const,
-      request: { params: productKeyParamSchema, body: jsonBody(schemas.serialsBodySchema) },
-      responses: responsesOf(schemas.registeredSerialsSchema, ...refusals),
+      request: { body: jsonBody(schemas.serialsBodySchema) },
     }),
-    (c) => {
-      const { productKey } = c.req.valid('param');
-      return answer(c, registerSerials(c.var.context, c.var.caller, productKey, c.req.valid('json').serials));
-    },
+    (c) => answer(c, registerSerials(c.var.context, c.var.caller, c.req.valid('param'), c.req.valid('json'))),
   )
   .openapi(
     route('get', '/{productKey}/serials', {
-      summary: 'List the serial numbers of a product, newest first',
-      ...signedIn,
-      request: { params: productKeyParamSchema, query: pageQuerySchema },
-      responses: responsesOf(schemas.serialPageSchema, ...refusals),
+      ...mayManage('List the serial numbers of a product, newest first', schemas.serialPageSchema),
+      request: { query: pageQuerySchema },
     }),
     (c) => answer(c, pageSerials(c.var.context, c.var.caller, c.req.valid('param').productKey, c.req.valid('query'))),
   )
   .openapi(
     route('delete', '/{productKey}/serials/{deviceSN}', {
-      summary: 'Remove a registered serial number that has not activated',
-      ...signedInFor('manageProducts'),
-      request: { params: schemas.serialParamSchema },
-      responses: responsesOf(schemas.removedSerialSchema, ...refusals),
+      ...mayManage('Remove a registered serial number that has not activated', schemas.removedSerialSchema),
     }),
     (c) => answer(c, removeSerial(c.var.context, c.var.caller, c.req.valid('param'))),
   );

@@ -8,7 +8,8 @@ import { findUser, findUserByName, insertUser, type UserRow } from '../../db/acc
 import { isCommonPassword } from '../../domain/common-password.ts';
 import { foldName } from '../../domain/names.ts';
 import { credentialRefused, invalidInput, RefusedError } from '../../domain/refusal.ts';
-import type { PasswordBody } from '../../protocol/http/users.ts';
+import { callInbox } from '../../objects/calls/stubs.ts';
+import type { PasswordBody, RegisterBody } from '../../protocol/http/users.ts';
 import { runInBackground, type ServiceContext } from '../../context.ts';
 import { noteEndedKeys } from './api-keys.ts';
 import { isEmailVerified, mailVerification } from './email-verification.ts';
@@ -19,10 +20,8 @@ import { toIso } from '../../domain/time.ts';
 
 const minPasswordLength = 8;
 
-export async function registerUser(
-  context: ServiceContext,
-  { username, email, password }: { username: string; email: string; password: string },
-) {
+export async function registerUser(context: ServiceContext, { email, password, ...body }: RegisterBody) {
+  const username = body.username ?? email;
   refuseWeak(password);
   const queue = passwordQueueOf(context.config);
   const client = { isKnown: false, address: context.clientAddress };
@@ -61,12 +60,12 @@ export async function requestVerification(context: ServiceContext, userId: numbe
   return { emailVerified };
 }
 
-type CallerInSession = { userId: number; sessionId: string };
+export type InSession = { userId: number; sessionId: string };
 
 /** Forgets the devices on which the user logged in; by default ends all other sessions, and all API keys. */
 export async function changePassword(
   context: ServiceContext,
-  caller: CallerInSession,
+  caller: InSession,
   { oldPassword, newPassword, deviceToken, endSessions, endKeys }: PasswordBody,
 ) {
   refuseWeak(newPassword);
@@ -84,6 +83,7 @@ export async function changePassword(
   // Another change came first: the given password is no longer the current one.
   if (ended === undefined) throw new RefusedError(credentialRefused('account_password', 'revoked'));
   recordSecurityEvent(context, { userId: user.id, kind: 'password_changed' });
+  if (endSessions) await callInbox(context.env, user.id, 'idempotent').unsubscribe();
   return describePasswordChange(context, ended);
 }
 
@@ -94,13 +94,13 @@ export async function describePasswordChange(context: ServiceContext, { sessions
 }
 
 /** For five minutes the session may do what needs its user himself (`requireOpenSession`). */
-export async function confirmPassword(context: ServiceContext, caller: CallerInSession, password: string) {
+export async function confirmPassword(context: ServiceContext, caller: InSession, password: string) {
   await confirm(context, caller, password);
   await confirmSession(context.primary(), caller.userId, caller.sessionId, Date.now());
   return { message: 'confirmed' as const };
 }
 
-async function confirm(context: ServiceContext, caller: CallerInSession, password: string, shownToken?: string | null) {
+async function confirm(context: ServiceContext, caller: InSession, password: string, shownToken?: string | null) {
   const user = await requireUser(context, caller.userId);
   return provePassword(context, user, { account: user.foldedEmail, password, shownToken: shownToken ?? undefined });
 }

@@ -1,31 +1,19 @@
 // Mails to users, sent over HTTP after the answer, and the tokens in them. Retries nothing.
-import { runInBackground, type ServiceContext } from '../../context.ts';
+import type { ServiceContext } from '../../context.ts';
 import { certifySecret, createSecret, digestOf, openCertified } from '../../crypto/secrets.ts';
 import { insertMailedToken } from '../../db/accounts/mailed-tokens.ts';
-import type { UserRow } from '../../db/accounts/users.ts';
 import type { Config } from '../../config.ts';
 import { hourMs, toIso } from '../../domain/time.ts';
-
-export type Mail = { subject: string; text: string };
 
 /** Of each purpose, of one account: a stranger must not fill a mailbox. */
 const tokensPerHour = 3;
 const answerWithinMs = 10_000;
 
+type Mail = { subject: string; text: string };
 type TokenPrefix = 'pr_' | 'pm_' | 'ev_';
 /** A secret and a code over it. */
 const tokenPattern = /^[a-z]{2}_[A-Za-z0-9]{69}$/;
 const tokenUse = ['latchwork mailed token'];
-
-/** A notice. Nothing goes to an address that is not proven: a stranger's account may name it. */
-export function sendInBackground(
-  { config }: ServiceContext,
-  { email, emailVerifiedAt }: Pick<UserRow, 'email' | 'emailVerifiedAt'>,
-  mail: Mail,
-): void {
-  if (config.mail === undefined || emailVerifiedAt === null) return;
-  runInBackground('notice by mail', deliver(config.mail, email, mail));
-}
 
 /** undefined for a disabled account, and for an account that had too many within the hour. */
 export async function issueToken(
@@ -55,7 +43,7 @@ export async function openToken({ messagingSecrets }: Config, prefixes: readonly
   return openCertified(messagingSecrets, tokenUse, token);
 }
 
-/** Sends to any address: for mails that its user asks for. */
+/** Sends to any address. To one that is not proven only what its user asks for: a stranger's account may name it. */
 export async function deliver(service: NonNullable<Config['mail']>, to: string, mail: Mail): Promise<void> {
   const response = await fetch(service.url, {
     method: 'POST',

@@ -9,6 +9,7 @@ import { findUserByName, type UserRow } from '../../db/accounts/users.ts';
 import { foldName } from '../../domain/names.ts';
 import { invalidInput, notFound } from '../../domain/refusal.ts';
 import { log } from '../../log.ts';
+import { callInbox } from '../../objects/calls/stubs.ts';
 import { describePasswordChange, refuseWeak } from './accounts.ts';
 import { deliver, issueToken, openToken } from './mails.ts';
 import { recordSecurityEvent } from './security-events.ts';
@@ -63,6 +64,7 @@ export async function resetPassword(
   const ended = await replacePassword(database, { userId, newHash, by: { resetHash, provenAtMs } });
   if (ended === undefined) throw refusal;
   recordSecurityEvent(context, { userId, kind: 'password_reset' });
+  await callInbox(context.env, userId, 'idempotent').unsubscribe();
   return describePasswordChange(context, ended);
 }
 

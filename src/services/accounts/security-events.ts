@@ -7,16 +7,23 @@ import { securityEventLifeMs } from '../../db/expired-rows.ts';
 import { findUser } from '../../db/accounts/users.ts';
 import { dayMs, toIso } from '../../domain/time.ts';
 import { log } from '../../log.ts';
+import { callInbox } from '../../objects/calls/stubs.ts';
 import type { SecurityEventKind } from '../../protocol/vocabulary.ts';
-import { sendInBackground } from './mails.ts';
+import { deliver } from './mails.ts';
 
 /** Months of ordinary use; a user who makes and deletes keys in a loop must not fill the table. */
 export const maxEventsPerUser = 1_000;
 /** Of each kind: a holder of a stolen session must not fill a mailbox. */
 const noticesPerHour = 3;
 
-const notices: Partial<Record<SecurityEventKind, string>> = {
+/** What lets somebody in, and who else took a device: told to the user's inbox. Not wrong passwords, which anybody can send. */
+const toldKinds: readonly SecurityEventKind[] = [
+  ...(['signed_in', 'password_changed', 'password_reset', 'key_made', 'webhook_made'] as const),
+  ...(['claim_undone', 'device_transferred'] as const),
+];
+const mails: Partial<Record<SecurityEventKind, string>> = {
   key_made: 'A new API key was made for your account.',
+  webhook_made: 'A new webhook was made for your account: it is told of your devices.',
   password_reset: 'The password of your account was set anew with a token of a mail or of the operator.',
   signed_in: `Somebody signed in to your account from a network that it was not used from in ${securityEventLifeMs / dayMs} days.`,
 };
@@ -42,22 +49,33 @@ export function recordSecurityEvent(context: ServiceContext, { otherId, ...event
 }
 
 async function keepEvent(context: ServiceContext, event: Parameters<typeof putSecurityEvent>[1]): Promise<void> {
-  const { userId, kind, clientAddress, createdAt } = event;
+  const { userId, kind, clientAddress, createdAt, detail } = event;
   const before = await putSecurityEvent(context.primary(), event, maxEventsPerUser);
-  const notice = notices[kind];
-  if (notice === undefined || context.config.mail === undefined || before.inHour >= noticesPerHour) return;
+  if (!toldKinds.includes(kind) || before.inHour >= noticesPerHour) return;
   const user = await findUser(context.primary(), userId);
   if (user === undefined) return;
   const isFirst = before.all === 0 && user.createdAt > createdAt - securityEventLifeMs;
   if (kind === 'signed_in' && (clientAddress === null || before.fromHere > 0 || isFirst)) return;
-  const text = `${notice}
+  const notice = {
+    cause: 'security',
+    deviceId: null,
+    deviceName: null,
+    atMs: createdAt,
+    detail: { event: kind, clientAddress, ...detail },
+    again: null,
+  } as const;
+  const told = callInbox(context.env, userId, 'idempotent').change([{ key: `security ${kind}`, notice }]);
+  runInBackground('security notice', told);
+  const { mail } = context.config;
+  if (mails[kind] === undefined || mail === undefined || user.emailVerifiedAt === null) return;
+  const text = `${mails[kind]}
 
 Time: ${toIso(createdAt)}
 Network: ${clientAddress ?? 'unknown'}
 
 If it was not you: set a new password, and end all sessions and API keys. Your account lists what else happened.
 `;
-  sendInBackground(context, user, { subject: 'Is this you?', text });
+  runInBackground('notice by mail', deliver(mail, user.email, { subject: 'Is this you?', text }));
 }
 
 export async function pageSecurityEvents(context: ServiceContext, userId: number, page: PageRequest) {

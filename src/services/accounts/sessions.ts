@@ -2,14 +2,13 @@
 // one is current. Its access tokens read and control until they expire; for anything else the session has to be open.
 import * as secrets from '../../crypto/secrets.ts';
 import { signAccessToken } from '../../crypto/tokens.ts';
-import type { Database } from '../../db/client.ts';
 import * as refreshTokens from '../../db/accounts/refresh-tokens.ts';
-import { findUserByName } from '../../db/accounts/users.ts';
+import { findUserByName, type UserRow } from '../../db/accounts/users.ts';
 import { foldName } from '../../domain/names.ts';
 import { credentialRefused, notFound, RefusedError, unwrap, type Outcome } from '../../domain/refusal.ts';
 import { addRotation, judgeToken } from '../../domain/token-rotation.ts';
 import type { ServiceContext } from '../../context.ts';
-import { provePassword } from './accounts.ts';
+import { provePassword, type InSession } from './accounts.ts';
 import { trustDevice } from './login-attempts.ts';
 import { recordSecurityEvent } from './security-events.ts';
 import { isFamiliarClient, passwordQueueOf, rememberClient } from '../../pacing/password-queue.ts';
@@ -43,8 +42,7 @@ export async function logIn(context: ServiceContext, login: LoginBody, userAgent
   const { user, attempt } = await provePassword(context, named, { ...client, password });
   rememberClient(clientDigest);
   if (user.disabledAt !== null) throw new RefusedError({ kind: 'account_disabled', userId: user.id });
-  const { passwordHash } = user;
-  const pair = await startSession(context, database, { userId: user.id, passwordHash, userAgent });
+  const pair = await startSession(context, user, userAgent);
   recordSecurityEvent(context, { userId: user.id, kind: 'signed_in' });
   const session = { user: { userId: user.id, username: user.username, email: user.email }, ...pair };
   if (deviceToken === undefined) return session;
@@ -118,11 +116,8 @@ export async function requireOpenSession(context: ServiceContext, session: InSes
   if (isConfirmed && confirmedAtMs <= nowMs - confirmationMs) throw new RefusedError({ kind: 'confirmation_required' });
 }
 
-async function startSession(
-  context: ServiceContext,
-  database: Database,
-  { userId, passwordHash, userAgent }: { userId: number; passwordHash: string; userAgent: string },
-) {
+async function startSession(context: ServiceContext, { id: userId, passwordHash }: UserRow, userAgent: string) {
+  const { sessionsPerUser } = context.config.limits;
   const createdAt = Date.now();
   const family = secrets.createSecret('', 22);
   const secret = `rt_${family}${secrets.createSecret('', 43)}`;
@@ -136,7 +131,7 @@ async function startSession(
     clientAddress: context.clientAddress,
     userAgent,
   };
-  if (!(await refreshTokens.insertSession(database, session, passwordHash, context.config.limits.sessionsPerUser))) {
+  if (!(await refreshTokens.insertSession(context.primary(), session, passwordHash, sessionsPerUser))) {
     throw new RefusedError(credentialRefused('account_password', 'revoked'));
   }
   return createPair(context, userId, family, secret);
@@ -159,8 +154,6 @@ async function openRefreshToken({ config }: ServiceContext, refreshToken: string
 async function successorOf(family: string, secret: string, salt: string): Promise<string> {
   return `rt_${family}${await secrets.deriveSecret(secret, salt)}`;
 }
-
-type InSession = { userId: number; sessionId: string };
 
 export async function pageSessions(context: ServiceContext, caller: InSession, page: PageRequest) {
   const { total, rows } = await refreshTokens.listSessions(context.primary(), caller.userId, Date.now(), page);

@@ -7,7 +7,6 @@ import {
   bridgeName,
   bridgeRights,
   isBridgeClientId,
-  mayReceive,
   mayUse,
   rightsOfDevice,
   type TopicRight,
@@ -21,9 +20,6 @@ import { runInBackground, type ServiceContext } from '../../context.ts';
 
 /** `peer` is the address of the client, if the broker tells it. */
 export type ConnectRequest = { clientId: string; username: string; password: string; peer?: string | undefined };
-
-/** Some brokers ask again when they deliver a message. */
-type Delivery = { action: 'receive'; topic: string };
 
 export async function decideConnect(
   context: ServiceContext,
@@ -45,14 +41,13 @@ export async function decideConnect(
 }
 
 /** Why a name that has logged in may not do this; undefined if it may. Calls nothing: brokers ask once a message. */
-export function refuseTopic(username: string, use: TopicUse | Delivery): Refusal | undefined {
-  const rights = rightsOfUser(username) ?? [];
-  const isAllowed = use.action === 'receive' ? mayReceive(rights, use.topic) : mayUse(rights, use);
+export function refuseTopic(username: string, use: TopicUse): Refusal | undefined {
+  const isAllowed = mayUse(rightsOfUser(username) ?? [], use);
   return isAllowed ? undefined : { kind: 'topic_forbidden', action: use.action, topic: use.topic };
 }
 
 /** As `refuseTopic`. The owner of a device is told of a publish that the broker has taken and passes to nobody. */
-export function decideTopic({ env }: ServiceContext, username: string, use: TopicUse | Delivery): Refusal | undefined {
+export function decideTopic({ env }: ServiceContext, username: string, use: TopicUse): Refusal | undefined {
   const refusal = refuseTopic(username, use);
   const device = parseMessagingName(username);
   if (refusal === undefined || use.action !== 'publish' || device === undefined) return refusal;

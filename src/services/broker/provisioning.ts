@@ -100,7 +100,8 @@ async function record(
 ): Promise<void> {
   const { kind, password, endsSessions } = { password: undefined, endsSessions: false, ...operation };
   const [newestSecret = ''] = config.sealingSecrets;
-  const sealedPassword = password === undefined ? null : await sealText(password, newestSecret, deviceId);
+  const sealedPassword =
+    password === undefined ? null : await sealText(password, newestSecret, deviceId, 'broker outbox');
   const credential = { deviceId, productKey, operation: kind, sealedPassword, endsSessions };
   await putOutboxEntry(primary(), { ...credential, requestedAt, nextAttemptAt });
 }
@@ -118,7 +119,9 @@ async function deliverNext(outbox: Outbox, deviceId?: string): Promise<'nothing_
     const attempts = entry.attempts + 1;
     const failure = failureOf(error);
     log('warn', 'broker outbox: not delivered yet', { deviceId: entry.deviceId, operation, attempts, ...failure });
-    await releaseOutboxEntry(database, entry, { attempts, nextAttemptAt: Date.now() + retryDelayMs(entry.attempts) });
+    // Full jitter, so that the retries of many devices do not coincide.
+    const delayMs = Math.random() * Math.min(longestRetryMs, firstRetryMs * 2 ** entry.attempts) + 1_000;
+    await releaseOutboxEntry(database, entry, { attempts, nextAttemptAt: Date.now() + delayMs });
     return failure.kind === 'broker_away' ? 'broker_away' : 'attempted';
   }
   const isCurrent = await releaseOutboxEntry(database, entry, { deliveredAt: Date.now(), sealedPassword: null });
@@ -140,7 +143,7 @@ async function deliver(
   const device = { productKey, deviceId };
   if (operation === 'delete') return provisioner.delete(device);
   if (sealedPassword !== null) {
-    const password = await openText(sealedPassword, config.sealingSecrets, deviceId);
+    const password = await openText(sealedPassword, config.sealingSecrets, deviceId, 'broker outbox');
     // The sealing secret was replaced twice since. The device has to activate again.
     if (password === undefined) log('error', 'broker outbox: password cannot be opened any more', { deviceId });
     else await provisioner.upsertCredential(device, password);
@@ -148,9 +151,4 @@ async function deliver(
   if (operation === 'disable') return provisioner.disable(device);
   if (sealedPassword === null) await provisioner.enable(device);
   if (endsSessions) await provisioner.endSessions(device);
-}
-
-/** Full jitter, so that the retries of many devices do not coincide. */
-function retryDelayMs(attempts: number): number {
-  return Math.random() * Math.min(longestRetryMs, firstRetryMs * 2 ** attempts) + 1_000;
 }

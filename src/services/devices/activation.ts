@@ -9,7 +9,7 @@ import {
   deleteRecords,
   findDeviceBySerial,
   insertDevice,
-  updateActivation,
+  updateRecord,
   type DeviceRow,
   type ReachedLimit,
 } from '../../db/devices/devices.ts';
@@ -40,8 +40,10 @@ export async function activateDevice(context: ServiceContext, request: ActivateB
   const network = context.config.rateLimits === 'production' ? context.clientAddress : null;
   const db = context.primary();
   for (let attempt = 0; attempt < maxAttempts; attempt++) {
-    const product = await requireProduct(context, request.productKey);
     const { productKey, deviceSN } = request;
+    const product = await findProduct(context.primary(), productKey);
+    if (product === undefined) throw new RefusedError({ kind: 'unknown_product_key', productKey });
+    if (product.status !== 1) throw new RefusedError({ kind: 'product_disabled', productKey });
     const usedBy = { device: `${product.id} ${deviceSN}`, productKey };
     const claim = claimToken === undefined ? undefined : await readClaimToken(context, claimToken, usedBy);
     const record = await findDeviceBySerial(db, product.id, deviceSN);
@@ -69,10 +71,20 @@ type Activation = {
   startedAtMs: number;
 };
 
+/** New serials cost rows and an object. Known serials do not count: a flood cannot lock them out (field note 8). */
 async function activateNew(context: ServiceContext, activation: Activation) {
-  const { product, request, network } = activation;
-  await refuseFloodOfNew(context, product.productKey);
-  const made = await makeDevice(context.primary(), context.config, product, request, network);
+  const { product, request, network: activationNetwork } = activation;
+  const { id: productId, productKey } = product;
+  // The address first: what it is refused does not count against the product.
+  await holdToShield(context, 'NEW_DEVICE_ADDRESS_LIMIT', `${productKey} ${context.clientAddress}`);
+  await holdToShield(context, 'NEW_DEVICE_LIMIT', productKey);
+  const { deviceSN, firmwareVersion = '', chipModel = '' } = request;
+  const facts = { deviceSN, name: nameOf(product.name, deviceSN), firmwareVersion, chipModel, activationNetwork };
+  const record = { deviceId: createId('dev_', 8), productId, ...facts, createdAt: Date.now() };
+  const db = context.primary();
+  const reached = await insertDevice(db, record, context.config.limits);
+  const made = await findDeviceBySerial(db, productId, deviceSN);
+  if (made === undefined && reached !== undefined) throw new RefusedError(refusalOf(reached, record.createdAt));
   return made && issueCredentials(context, activation, made);
 }
 
@@ -113,7 +125,9 @@ async function issueCredentials(context: ServiceContext, activation: Activation,
   }
   if (provisioned.ok) {
     if (provisioned.value.isNew || isLost) {
-      await renewProjection(env, device);
+      const { projectionVersion, membersVersion } = device;
+      const session = callDevice(env, deviceId, 'idempotent');
+      if (projectionVersion < 0) await session.compareRecord(projectionVersion, membersVersion);
       await catchUpWithProduct(env, db, product, deviceId);
     }
     const { endsSessions } = provisioned.value;
@@ -140,13 +154,6 @@ function refuseFirst({ activation: policy, productKey }: ProductRow, record: Dev
   if (policy === 'closed' || !isRegistered) throw new RefusedError({ kind: 'activation_refused', productKey, policy });
 }
 
-async function requireProduct(context: ServiceContext, productKey: string): Promise<ProductRow> {
-  const product = await findProduct(context.primary(), productKey);
-  if (product === undefined) throw new RefusedError({ kind: 'unknown_product_key', productKey });
-  if (product.status !== 1) throw new RefusedError({ kind: 'product_disabled', productKey });
-  return product;
-}
-
 /** A change of the product during the activation was not sent to the new device. */
 async function catchUpWithProduct(env: Env, db: Database, before: ProductRow, deviceId: string): Promise<void> {
   const product = await findProduct(db, before.productKey);
@@ -154,38 +161,10 @@ async function catchUpWithProduct(env: Env, db: Database, before: ProductRow, de
   await callDevice(env, deviceId, 'idempotent').changeProduct(productFactsOf(product));
 }
 
-async function renewProjection(env: Env, { deviceId, projectionVersion, membersVersion }: DeviceRow): Promise<void> {
-  if (projectionVersion >= 0) return;
-  await callDevice(env, deviceId, 'idempotent').compareRecord(projectionVersion, membersVersion);
-}
-
-/** New serials cost rows and an object. Known serials do not count: a flood cannot lock them out (field note 8). */
-async function refuseFloodOfNew(context: ServiceContext, productKey: string): Promise<void> {
-  // The address first: what it is refused does not count against the product.
-  await holdToShield(context, 'NEW_DEVICE_ADDRESS_LIMIT', `${productKey} ${context.clientAddress}`);
-  await holdToShield(context, 'NEW_DEVICE_LIMIT', productKey);
-}
-
-async function makeDevice(
-  db: Database,
-  { limits }: Config,
-  product: ProductRow,
-  { deviceSN, firmwareVersion = '', chipModel = '' }: ActivateBody,
-  activationNetwork: string | null,
-): Promise<DeviceRow | undefined> {
-  const name = nameOf(product.name, deviceSN);
-  const facts = { deviceSN, name, firmwareVersion, chipModel, activationNetwork };
-  const record = { deviceId: createId('dev_', 8), productId: product.id, ...facts, createdAt: Date.now() };
-  const reached = await insertDevice(db, record, limits);
-  const made = await findDeviceBySerial(db, product.id, deviceSN);
-  if (made === undefined && reached !== undefined) throw new RefusedError(refusalOf(reached, record.createdAt));
-  return made;
-}
-
 async function noteVersions(db: Database, record: DeviceRow, reported: ActivateBody): Promise<void> {
   const { firmwareVersion = record.firmwareVersion, chipModel = record.chipModel } = reported;
   const isNews = record.firmwareVersion !== firmwareVersion || record.chipModel !== chipModel;
-  if (isNews) await updateActivation(db, record.deviceId, { firmwareVersion, chipModel });
+  if (isNews) await updateRecord(db, record.deviceId, { firmwareVersion, chipModel });
 }
 
 function refusalOf({ name, max }: ReachedLimit, nowMs: number): Refusal {

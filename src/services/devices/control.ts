@@ -8,9 +8,8 @@ import type { Page, PageRequest } from '../../domain/pagination.ts';
 import type { CommandRequest, CommandView } from '../../domain/device/commands/commands.ts';
 import type { LeaseRequest } from '../../domain/device/times/lease.ts';
 import { leaseBodySchema } from '../../protocol/control.ts';
-import type { CommandReceipt } from '../../objects/device/commands.ts';
+import type { CommandReceipt } from '../../objects/device/device-session.ts';
 import type { ServiceContext } from '../../context.ts';
-import { toIso } from '../../domain/time.ts';
 import { askDevice, askDeviceAs, decide, requireDeviceId } from './device-access.ts';
 
 /** Answers when the broker has the command, or, with `waitSeconds`, the device. A refused command is not sent later. */
@@ -32,14 +31,7 @@ export async function controlDevice(
     repeat: 'once',
     ask: (device) => device.command(actorOf(actor), { params, ...options, lease }),
   });
-  const { commandId, deviceOnline, expiresAtMs, state, elapsedMs } = receipt;
-  return {
-    message: 'command_sent' as const,
-    commandId,
-    deviceOnline,
-    expiresAt: toIso(expiresAtMs),
-    ...(state === undefined ? {} : { state, elapsedMs }),
-  };
+  return { message: 'command_sent' as const, ...receipt };
 }
 
 /** @throws RefusedError for a command that cannot be taken back by a report that shows it */
@@ -56,44 +48,20 @@ function leaseOf(body: unknown, params: ControlParams): LeaseRequest | undefined
   return { seconds: parsed.data.seconds, then };
 }
 
-export async function pageCommands(context: ServiceContext, actor: Actor, deviceId: string, page: PageRequest) {
-  const { list, ...rest } = await askDeviceAs<Page<CommandView>>(context, actor, deviceId, {
+export function pageCommands(context: ServiceContext, actor: Actor, deviceId: string, page: PageRequest) {
+  return askDeviceAs<Page<CommandView>>(context, actor, deviceId, {
     action: 'readCommands',
     ask: (device) => device.listCommands(actor, page),
     ifInactive: () => ({ list: [], total: 0, ...page }),
   });
-  return { list: list.map(describeCommand), ...rest };
 }
 
 type CommandAddress = { deviceId: string; commandId: string };
 
-export async function readCommand(context: ServiceContext, actor: Actor, { deviceId, commandId }: CommandAddress) {
-  return describeCommand(await askDevice(context, deviceId, (device) => device.readCommand(actor, commandId)));
+export function readCommand(context: ServiceContext, actor: Actor, { deviceId, commandId }: CommandAddress) {
+  return askDevice<CommandView>(context, deviceId, (device) => device.readCommand(actor, commandId));
 }
 
-export async function cancelCommand(context: ServiceContext, actor: Actor, { deviceId, commandId }: CommandAddress) {
-  return describeCommand(await decide(context, deviceId, { kind: 'cancel_requested', actor, commandId }));
-}
-
-function describeCommand(command: CommandView) {
-  return {
-    commandId: command.commandId,
-    state: command.state,
-    reason: command.reason,
-    replyCode: command.replyCode,
-    params: command.params,
-    givenBy: command.givenBy,
-    guestLinkId: command.guestLinkId ?? null,
-    scheduleId: command.scheduleId ?? null,
-    kept: command.isQueued,
-    expiresAt: toIso(command.expiresAtMs),
-    steps: {
-      accepted: command.acceptedAtMs,
-      published: command.publishedAtMs,
-      brokerAcknowledged: command.brokerAcknowledgedAtMs,
-      deliveredAt: command.deliveredAtMs ?? null,
-      deviceAcknowledged: command.deviceAcknowledgedAtMs,
-      confirmed: command.confirmedAtMs,
-    },
-  };
+export function cancelCommand(context: ServiceContext, actor: Actor, { deviceId, commandId }: CommandAddress) {
+  return decide(context, deviceId, { kind: 'cancel_requested', actor, commandId });
 }

@@ -30,7 +30,7 @@ export async function deleteDevice(context: ServiceContext, actor: Actor, device
 export async function deleteDevicesOf(
   context: ServiceContext,
   actor: Actor,
-  productKey: string,
+  { productKey }: { productKey: string },
   filter: Omit<ProductDevicesFilter, 'productId' | 'ownerId'>,
 ): Promise<{ deleted: number; failed: number; remaining: number }> {
   const db = context.primary();

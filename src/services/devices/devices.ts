@@ -105,8 +105,7 @@ export async function replaceCredentials(context: ServiceContext, actor: Actor, 
   const { productKey } = product;
   const password = await createMessagingPassword(context.config.messagingSecrets, { productKey, deviceId });
   const passwordDigest = await digestOf(password);
-  const { clientAddress: address } = context;
-  const replaced = { kind: 'credentials_replaced', actor, passwordDigest, address } as const;
+  const replaced = { kind: 'credentials_replaced', actor, passwordDigest, address: context.clientAddress } as const;
   const device = await decideAs(context, deviceId, 'replaceCredentials', replaced);
   await endAtBroker(context, device, { kind: 'upsert', password, endsSessions: true }, requestedAtMs);
   return { deviceId, mqtt: describeConnection(context.config, device, password) };

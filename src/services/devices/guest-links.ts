@@ -4,7 +4,7 @@ import { createGuestToken, linkIdLength, readGuestToken } from '../../crypto/gue
 import { createId } from '../../crypto/secrets.ts';
 import type { Actor } from '../../domain/access.ts';
 import { parseControl } from '../../domain/control-command.ts';
-import type { GuestLinkView, GuestReceipt, GuestView } from '../../domain/device/commands/guest-links.ts';
+import type { GuestLinkView, GuestView } from '../../domain/device/commands/guest-links.ts';
 import { unspent, spend, type Spent } from '../../domain/token-bucket.ts';
 import { BlockedAddresses, rememberNewest } from '../../domain/newest.ts';
 import type { Page, PageRequest } from '../../domain/pagination.ts';
@@ -12,7 +12,6 @@ import { rateLimited, RefusedError, unwrap } from '../../domain/refusal.ts';
 import { callDevice } from '../../objects/calls/stubs.ts';
 import type { ServiceContext } from '../../context.ts';
 import { holdToShield } from '../../pacing/rate-limits.ts';
-import { toIso } from '../../domain/time.ts';
 import { askDevice, askDeviceAs, requireDeviceId } from './device-access.ts';
 
 /** How long a use waits for the device's reply. */
@@ -43,26 +42,22 @@ export async function makeGuestLink(
     ask: (device) => device.decide({ kind: 'guest_link_made', actor, link, address }),
   });
   const token = await createGuestToken(context.config.messagingSecrets, { deviceId, linkId });
-  return { ...describeLink(made), url: `${new URL(context.requestUrl).origin}/g/${token}` };
+  return { ...made, url: `${new URL(context.requestUrl).origin}/g/${token}` };
 }
 
-export async function pageGuestLinks(context: ServiceContext, actor: Actor, deviceId: string, page: PageRequest) {
-  const { list, ...rest } = await askDeviceAs<Page<GuestLinkView>>(context, actor, deviceId, {
+export function pageGuestLinks(context: ServiceContext, actor: Actor, deviceId: string, page: PageRequest) {
+  return askDeviceAs<Page<GuestLinkView>>(context, actor, deviceId, {
     action: 'share',
     ask: (device) => device.listGuestLinks(actor, page),
     ifInactive: () => ({ list: [], total: 0, ...page }),
   });
-  return { list: list.map(describeLink), ...rest };
 }
 
 type LinkAddress = { deviceId: string; linkId: string };
 
 export async function revokeGuestLink(context: ServiceContext, actor: Actor, { deviceId, linkId }: LinkAddress) {
-  const { clientAddress: address } = context;
-  requireDeviceId(deviceId);
-  unwrap(
-    await callDevice(context.env, deviceId, 'once').decide({ kind: 'guest_link_revoked', actor, linkId, address }),
-  );
+  const revoked = { kind: 'guest_link_revoked', actor, linkId, address: context.clientAddress } as const;
+  unwrap(await callDevice(context.env, requireDeviceId(deviceId), 'once').decide(revoked));
   return { linkId };
 }
 
@@ -72,11 +67,7 @@ export async function viewAsGuest(context: ServiceContext, token: string): Promi
 }
 
 /** Sends the link's command. The same `requestId` again is the same use. */
-export async function useGuestLink(
-  context: ServiceContext,
-  token: string,
-  requestId: string | undefined,
-): Promise<GuestReceipt> {
+export async function useGuestLink(context: ServiceContext, token: string, requestId: string | undefined) {
   const { clientAddress: address } = context;
   const { deviceId, linkId } = await requireLink(context, token);
   return orRevoked(async () =>
@@ -111,14 +102,4 @@ async function orRevoked<T>(ask: () => Promise<T>): Promise<T> {
     const isGone = error instanceof RefusedError && error.refusal.kind === 'not_found';
     throw isGone ? new RefusedError({ kind: 'guest_link_refused', because: 'revoked' }) : error;
   }
-}
-
-function describeLink({ params, createdAtMs, expiresAtMs, lastUsedAtMs, ...link }: GuestLinkView) {
-  return {
-    ...link,
-    command: params,
-    createdAt: toIso(createdAtMs),
-    expiresAt: toIso(expiresAtMs),
-    lastUsedAt: toIso(lastUsedAtMs),
-  };
 }

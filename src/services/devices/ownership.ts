@@ -34,8 +34,7 @@ export async function undoClaim(context: ServiceContext, actor: Actor, deviceId:
   const defaultName = nameOf(product.name, device.deviceSN);
   const undone = { kind: 'claim_undone', actor, defaultName, address: context.clientAddress } as const;
   const { formerOwnerId: otherId, ...identity } = await decideAs(context, deviceId, 'undoClaim', undone);
-  const { userId } = actor;
-  recordSecurityEvent(context, { userId, otherId, kind: 'claim_undone', detail: { deviceId } });
+  recordSecurityEvent(context, { userId: actor.userId, otherId, kind: 'claim_undone', detail: { deviceId } });
   await endAtBroker(context, identity, { kind: 'disable' }, requestedAtMs);
   await transfers.deleteTransfer(context.primary(), deviceId);
   return { deviceId };
@@ -83,13 +82,10 @@ export async function answerOffer(context: ServiceContext, userId: number, devic
   const db = context.primary();
   const offer = await transfers.findTransfer(db, requireDeviceId(deviceId), userId);
   if (offer === undefined) throw notFound('transfer', deviceId);
-  const { offerId, fromUserId } = offer;
+  const { offerId, fromUserId: otherId } = offer;
   const event = { kind: 'transfer_answered', userId, offerId, isAccepted, address: context.clientAddress } as const;
   const { mustRenew, ...identity } = await decide(context, deviceId, event);
-  if (isAccepted) {
-    const detail = { deviceId };
-    recordSecurityEvent(context, { userId, otherId: fromUserId, kind: 'device_transferred', detail });
-  }
+  if (isAccepted) recordSecurityEvent(context, { userId, otherId, kind: 'device_transferred', detail: { deviceId } });
   if (mustRenew) await endAtBroker(context, identity, { kind: 'disable' }, requestedAtMs);
   await transfers.deleteTransfer(db, deviceId, offerId);
   return { deviceId, mustRenew };
@@ -105,18 +101,11 @@ export async function pageOffers(context: ServiceContext, userId: number, page: 
   return { list, total, ...page };
 }
 
-export async function readOwnership(context: ServiceContext, actor: Actor, deviceId: string) {
-  const { claimedAtMs, pairingUntilMs, offer, ...more } = await askDeviceAs(context, actor, deviceId, {
+export function readOwnership(context: ServiceContext, actor: Actor, deviceId: string) {
+  return askDeviceAs(context, actor, deviceId, {
     action: 'transfer',
     ask: (session) => session.readOwnership(actor),
   });
-  return {
-    deviceId,
-    claimedAt: toIso(claimedAtMs),
-    pairingUntil: toIso(pairingUntilMs),
-    transfer: offer === null ? null : { email: offer.email, expiresAt: toIso(offer.expiresAtMs) },
-    ...more,
-  };
 }
 
 /** The window admits one network. With the claim token the device activates from any other, too. */

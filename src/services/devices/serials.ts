@@ -18,8 +18,8 @@ const maxSerials = 1_000;
 export async function registerSerials(
   context: ServiceContext,
   actor: Actor,
-  productKey: string,
-  serials: readonly unknown[],
+  { productKey }: { productKey: string },
+  { serials }: { serials: readonly unknown[] },
 ) {
   const db = context.primary();
   const product = await findOwnProduct(db, actor, productKey, 'manageProducts');
@@ -69,17 +69,13 @@ export async function pageSerials(context: ServiceContext, actor: Actor, product
   const product = await findOwnProduct(db, actor, productKey, 'manageProducts');
   if (offsetOf(page) >= pagedDevices) throw limitReached('pagedDevices', pagedDevices);
   const { total, rows } = await listSerials(db, product.id, page);
-  const list = rows.map(
-    ({ deviceSN, deviceId, registeredAt, activatedAt, claimedAt, claimCodeDigest, isDisabled }) => ({
-      deviceSN,
-      deviceId,
-      registeredAt: toIso(registeredAt),
-      activatedAt: toIso(activatedAt),
-      isClaimed: claimedAt !== null,
-      hasClaimCode: claimCodeDigest !== null,
-      isDisabled,
-    }),
-  );
+  const list = rows.map(({ registeredAt, activatedAt, claimedAt, claimCodeDigest, ...serial }) => ({
+    ...serial,
+    registeredAt: toIso(registeredAt),
+    activatedAt: toIso(activatedAt),
+    isClaimed: claimedAt !== null,
+    hasClaimCode: claimCodeDigest !== null,
+  }));
   return { list, total, ...page };
 }
 

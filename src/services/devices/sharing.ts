@@ -20,10 +20,12 @@ import { isEmailVerified, requireVerified } from '../accounts/email-verification
 
 const invitationMs = 7 * dayMs;
 
+type DeviceAddress = { deviceId: string };
+
 export async function inviteMember(
   context: ServiceContext,
   actor: Actor,
-  deviceId: string,
+  { deviceId }: DeviceAddress,
   { email, role }: { email: string; role: MemberRole },
 ) {
   const db = context.primary();
@@ -58,8 +60,8 @@ export async function inviteMember(
   return describeInvitation(invitation);
 }
 
-export async function pageInvitations(context: ServiceContext, actor: Actor, deviceId: string, page: PageRequest) {
-  const device = await requireSharer(context, actor, deviceId);
+export async function pageInvitations(context: ServiceContext, actor: Actor, of: DeviceAddress, page: PageRequest) {
+  const device = await requireSharer(context, actor, of);
   const { total, rows } = await members.listInvitationsOf(context.primary(), device.id, page);
   return { list: rows.map(describeInvitation), total, ...page };
 }
@@ -89,7 +91,6 @@ export async function pageIncoming(context: ServiceContext, userId: number, page
 
 /** The same answer if it is repeated before the invitation is gone. @throws RefusedError not_found, limit_reached */
 export async function acceptInvitation(context: ServiceContext, userId: number, id: string) {
-  const db = context.primary();
   const { user, open } = await findOpenInvitation(context, userId, id);
   const { deviceId, invitation, maxMembers } = open;
   const { role, invitedBy } = invitation;
@@ -98,7 +99,7 @@ export async function acceptInvitation(context: ServiceContext, userId: number, 
   const detail = { deviceId, userId, role };
   recordSecurityEvent(context, { userId: invitedBy, kind: 'member_joined', clientAddress: null, detail });
   // The members were written without it if they had this role before, or have another one by now.
-  await members.deleteInvitation(db, id, user);
+  await members.deleteInvitation(context.primary(), id, user);
   return { deviceId, role };
 }
 
@@ -138,13 +139,13 @@ export async function unblock(context: ServiceContext, userId: number, senderId:
   return { userId: senderId };
 }
 
-export async function pageMembers(context: ServiceContext, actor: Actor, deviceId: string, page: PageRequest) {
-  const device = await requireSharer(context, actor, deviceId);
+export async function pageMembers(context: ServiceContext, actor: Actor, of: DeviceAddress, page: PageRequest) {
+  const device = await requireSharer(context, actor, of);
   const { total, rows } = await members.listMembers(context.primary(), device.id, page);
   return { list: rows.map((row) => ({ ...row, since: toIso(row.since) })), total, ...page };
 }
 
-type MemberAddress = { deviceId: string; userId: number };
+type MemberAddress = DeviceAddress & { userId: number };
 
 export async function changeMember(
   context: ServiceContext,
@@ -170,7 +171,7 @@ export async function removeMember(context: ServiceContext, actor: Actor, { devi
 }
 
 /** For lists, which are in D1: the object knows of another owner before D1 does. */
-async function requireSharer(context: ServiceContext, actor: Actor, deviceId: string) {
+async function requireSharer(context: ServiceContext, actor: Actor, { deviceId }: DeviceAddress) {
   const action = 'share';
   const { device } = await requireDevice(context, actor, deviceId, action);
   const ask = (session: RemoteDevice) => session.allows(actor, action);

@@ -1,9 +1,9 @@
-// Status, events and properties of a device for who may read them: one call to its DeviceSession; no D1, except for a device
+// Status, events and properties of a device for users who may read them: one call to its DeviceSession; no D1, except for a device
 // that has no session.
 import type { ServiceContext } from '../../context.ts';
 import { actorOf, type Actor } from '../../domain/access.ts';
 import type { Page, PageRequest } from '../../domain/pagination.ts';
-import type { EventView, PropertiesView, StatusView } from '../../domain/device/core/views.ts';
+import type { EventsAfter, EventView, PropertiesView, StatusView } from '../../domain/device/core/views.ts';
 import { askDeviceAs } from './device-access.ts';
 
 const action = 'readReports';
@@ -23,6 +23,14 @@ export function pageEvents(context: ServiceContext, actor: Actor, deviceId: stri
     action,
     ask: (device) => device.events(actor, page),
     ifInactive: () => ({ list: [], total: 0, ...page }),
+  });
+}
+
+export function readEventsAfter(context: ServiceContext, actor: Actor, deviceId: string, after: number, count: number) {
+  return askDeviceAs<EventsAfter>(context, actor, deviceId, {
+    action,
+    ask: (device) => device.eventsAfter(actor, after, count),
+    ifInactive: () => ({ list: [], gap: null, next: after, last: 0 }),
   });
 }
 

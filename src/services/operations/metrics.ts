@@ -22,7 +22,7 @@ export async function renderMetrics(context: ServiceContext): Promise<string> {
     countByStatus(db),
     countOutbox(db, nowMs),
     readMeasurements(db, nowMs),
-    Promise.all(relayShards(env).map((shard) => countSockets(env, shard))),
+    Promise.all(relayShards(env).map((shard) => resultOr(NaN, callRelay(env, shard, 'idempotent').countSockets()))),
     hasBroker ? resultOr(undefined, callBrokerLink(env, 'idempotent').health()) : undefined,
   ]);
   const metrics: Record<string, Metric> = {
@@ -51,11 +51,6 @@ export async function renderMetrics(context: ServiceContext): Promise<string> {
     ])
     .join('\n')
     .concat('\n');
-}
-
-function countSockets(env: Env, shard: string): Promise<number> {
-  const counted = callRelay(env, shard, 'idempotent').countSockets();
-  return resultOr(NaN, counted);
 }
 
 function single(help: string, value: number): Metric {

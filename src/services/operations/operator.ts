@@ -1,9 +1,10 @@
 // What an operator does from the console: search, sign-up, whole accounts, credentials at a broker. Long work goes slice by slice,
 // each by the use case that the account itself would call, so that sessions, broker and records stay one.
-import { disableUser, eraseUser, markDisabledWithAccount, writeSetting } from '../../db/accounts/operator.ts';
+import { disableUser, eraseUser, writeSetting } from '../../db/accounts/operator.ts';
 import {
   findDevicesNamed,
   listDevicesAfter,
+  updateRecord,
   type DeviceFilter,
   type DeviceInRowOrder,
 } from '../../db/devices/devices.ts';
@@ -23,6 +24,7 @@ import { changeDevice } from '../devices/devices.ts';
 import { removeMember } from '../devices/sharing.ts';
 import { issuePasswordReset } from '../accounts/password-resets.ts';
 import { pageSecurityEvents } from '../accounts/security-events.ts';
+import { setTelling } from '../webhooks.ts';
 import { devicesPerSlice, runSlice } from './device-slices.ts';
 
 const lastEvents = { page: 1, size: 10 };
@@ -74,7 +76,7 @@ export async function disableAccount(context: ServiceContext, { name, cursor }: 
   return forDevices(context, cursor, { ownerId }, async (device) => {
     // A device that its owner has disabled stays disabled when the account is enabled again.
     if (await isDisabled(context, device)) return;
-    await markDisabledWithAccount(db, device.deviceId, true);
+    await updateRecord(db, device.deviceId, { isDisabledWithAccount: true });
     await changeDevice(context, inPerson(ownerId), device.deviceId, { disabled: true });
   });
 }
@@ -85,11 +87,12 @@ export async function enableAccount(context: ServiceContext, { name, cursor }: A
   if (cursor === 0) {
     await disableUser(db, ownerId, null);
     forgetRevokedUsers();
+    await setTelling(context, ownerId, 'on');
     log('warn', 'operator: account enabled', { userId: ownerId });
   }
   return forDevices(context, cursor, { ownerId, isDisabledWithAccount: true }, async ({ deviceId }) => {
     await changeDevice(context, inPerson(ownerId), deviceId, { disabled: false });
-    await markDisabledWithAccount(db, deviceId, false);
+    await updateRecord(db, deviceId, { isDisabledWithAccount: false });
   });
 }
 
@@ -110,6 +113,7 @@ export async function deleteAccount(context: ServiceContext, { name, cursor }: A
   );
   const next = own.cursor ?? (left.cursor !== null && left.done > 0 ? cursor : null);
   if (next === null && left.failed === 0 && (await listDevicesAfter(db, 0, 1, { ownerId })).length === 0) {
+    await setTelling(context, ownerId, 'deleted');
     await eraseUser(db, ownerId, Date.now());
     log('warn', 'operator: account deleted', { userId: ownerId });
   }
@@ -117,10 +121,11 @@ export async function deleteAccount(context: ServiceContext, { name, cursor }: A
 }
 
 /** When it returns, no session, API key or relay socket of the user is left; access tokens end within two seconds. */
-async function revokeAccount({ env, primary }: ServiceContext, userId: number): Promise<void> {
-  await disableUser(primary(), userId, Date.now());
+async function revokeAccount(context: ServiceContext, userId: number): Promise<void> {
+  await disableUser(context.primary(), userId, Date.now());
   forgetRevokedUsers();
-  await tellRelays(env, (relay) => relay.endUser(userId));
+  await tellRelays(context.env, (relay) => relay.endUser(userId));
+  await setTelling(context, userId, 'off');
 }
 
 /** Messaging passwords are not stored: a device whose account the broker lost has to activate again. */

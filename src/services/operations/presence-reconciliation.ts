@@ -31,7 +31,11 @@ export async function reconcilePresence(context: ServiceContext, limit = devices
   const work = async (): Promise<void> => {
     for (let device = waiting.pop(); device !== undefined; device = waiting.pop()) {
       const doubt = hasApi ? await askBroker(context, device) : remembered;
-      if (doubt !== undefined) await reportDoubt(env, device, doubt);
+      if (doubt === undefined) continue;
+      const report = { kind: 'doubted', ...doubt } as const;
+      const session = callDevice(env, device.deviceId, 'idempotent');
+      // A device that cannot be told is told by a later run.
+      await resultOr(undefined, session.decide({ kind: 'connection_reported', report }));
     }
   };
   try {
@@ -57,10 +61,4 @@ async function askBroker(context: ServiceContext, device: DeviceIdentity): Promi
     log('warn', 'broker not asked about a client', { deviceId: device.deviceId, ...error.failure });
     return undefined;
   }
-}
-
-/** A device that cannot be told is told by a later run. */
-async function reportDoubt(env: Env, { deviceId }: DeviceIdentity, doubt: Doubt): Promise<void> {
-  const report = { kind: 'doubted', ...doubt } as const;
-  await resultOr(undefined, callDevice(env, deviceId, 'idempotent').decide({ kind: 'connection_reported', report }));
 }

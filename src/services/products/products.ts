@@ -3,7 +3,6 @@
 import { runInBackground, type ServiceContext } from '../../context.ts';
 import type { Database } from '../../db/client.ts';
 import * as records from '../../db/products/products.ts';
-import type { ProductRow } from '../../db/products/products.ts';
 import { requireRightOfKey, type Actor } from '../../domain/access.ts';
 import { productFacts } from '../../domain/device/ownership/ownership.ts';
 import type { PageRequest } from '../../domain/pagination.ts';
@@ -51,7 +50,7 @@ export async function readProductFigures(context: ServiceContext, actor: Actor, 
 export async function changeProduct(
   context: ServiceContext,
   actor: Actor,
-  productKey: string,
+  { productKey }: { productKey: string },
   { productKey: givenKey, ...changes }: UpdateProductBody,
 ) {
   const database = context.primary();
@@ -62,14 +61,11 @@ export async function changeProduct(
     await holdToUserRate(context, actor.userId, 'write', costs.productChange - 1);
     unwrap(await callPropagator(context.env, product.id, 'once').admitChange());
   }
-  const changed = await records.updateProduct(
-    database,
-    product.id,
-    { ...changes, updatedAt: Date.now() },
-    isForDevices,
-  );
+  const change = { ...changes, updatedAt: Date.now() };
+  const changed = await records.updateProduct(database, product.id, change, isForDevices);
   if (changed === undefined) throw notFound('product', productKey);
-  if (isForDevices) runInBackground('propagate product change', propagateProductChange(context, product.id));
+  const propagator = callPropagator(context.env, product.id, 'idempotent');
+  if (isForDevices) runInBackground('propagate product change', propagator.start());
   return describeProduct(changed);
 }
 
@@ -86,7 +82,7 @@ export async function findOwnProduct(
   actor: Actor,
   productKey: string,
   action: 'readProducts' | 'manageProducts',
-): Promise<ProductRow> {
+): Promise<records.ProductRow> {
   const product = isProductKey(productKey) ? await records.findProduct(database, productKey) : undefined;
   if (product === undefined) throw notFound('product', productKey);
   if (product.ownerId !== actor.userId) throw new RefusedError({ kind: 'not_owner', of: 'product', id: productKey });
@@ -94,7 +90,7 @@ export async function findOwnProduct(
   return product;
 }
 
-function describeProduct(row: ProductRow) {
+function describeProduct(row: records.ProductRow) {
   return {
     productId: row.id,
     productKey: row.productKey,
@@ -120,11 +116,7 @@ function describeProduct(row: ProductRow) {
 /** One invocation may call 1 000 objects. A pending change that is not reached now is among the oldest soon. */
 const productsPerRun = 500;
 
-async function propagateProductChange({ env }: ServiceContext, productId: number): Promise<void> {
-  await callPropagator(env, productId, 'idempotent').start();
-}
-
-export async function propagateProductChanges(context: ServiceContext): Promise<void> {
-  const productIds = await records.listChangedProducts(context.primary(), productsPerRun);
-  await Promise.allSettled(productIds.map((productId) => propagateProductChange(context, productId)));
+export async function propagateProductChanges({ env, primary }: ServiceContext): Promise<void> {
+  const productIds = await records.listChangedProducts(primary(), productsPerRun);
+  await Promise.allSettled(productIds.map((productId) => callPropagator(env, productId, 'idempotent').start()));
 }

@@ -38,6 +38,7 @@ test('settings as they are in the repository are refused by their names', () => 
 test.each([
   ['BROKER_PROVISIONING = "none"', 'BROKER_PROVISIONING = "emqx"', /^BROKER_PROVISIONING emqx needs BROKER_API_URL/],
   ['RATE_LIMITS = "production"', 'RATE_LIMITS = "relaxed"', /^RATE_LIMITS is relaxed/],
+  ['BE_LOCAL = "false"', 'BE_LOCAL = "true"', /^WEBHOOKS_MAY_BE_LOCAL is true/],
   ['LIMITS = ""', 'LIMITS = "nonsense=1"', /^LIMITS /],
   ['crons = ["* * * * *"]', 'crons = []', /^triggers\.crons is empty/],
   ['LOCATION_HINT = ""', 'LOCATION_HINT = "mars"', /^LOCATION_HINT /],
@@ -122,6 +123,13 @@ test('secrets of a file are checked, and never shown', () => {
   expect(faultsOf(filled, { secrets: misspelt })).toEqual(['BRIDGE_SECRET is no secret of the Worker']);
 });
 
+test.each(['A'.repeat(43), '_'.repeat(43), 'too-short'])('VAPID_KEY %s is refused', (key) => {
+  const secrets = `JWT_SECRETS=kid:${'s'.repeat(32)}\nVAPID_KEY=${key}\n`;
+  expect(faultsOf(filled.replace('BROKER = "bridge"', 'BROKER = "none"'), { secrets })).toContain(
+    'VAPID_KEY is a private key of P-256: 43 characters of base64url',
+  );
+});
+
 test('one command makes the secrets, which its owner alone can read, and prints what each part is given', () => {
   const cwd = makeTempDir('secrets');
   const secrets = (...options: string[]) =>
@@ -132,7 +140,7 @@ test('one command makes the secrets, which its owner alone can read, and prints 
   const made = readFileSync(path, 'utf8');
   expect(faultsOf(filled, { secrets: made })).toEqual([]);
   const values = parseEnv(made);
-  expect(new Set(Object.values(values)).size).toBe(8);
+  expect(new Set(Object.values(values)).size).toBe(9);
   const given = {
     bridge: { BRIDGE_SECRET: values['BRIDGE_SECRETS'], MQTT_PASSWORD: values['BRIDGE_MQTT_PASSWORDS'] },
     broker: { HOOK_SECRET: values['BROKER_HOOK_SECRETS'], BRIDGE_MQTT_PASSWORD: values['BRIDGE_MQTT_PASSWORDS'] },

@@ -30,22 +30,24 @@ const publish = (command: Command, { online = true, nobody = false, at = 5 } = {
     start + at,
   );
 const shown = (command: Command, values: Record<string, Json>, changed = values, at = 100) =>
-  markShown(command, new Map(Object.entries(values)), new Map(Object.entries(changed)), start + at);
+  markShown(
+    command,
+    { reported: new Map(Object.entries(values)), changed: new Map(Object.entries(changed)) },
+    start + at,
+  );
 const stateOf = (command: Command, { online = true, at = 200 } = {}) =>
   describeCommand(command, online, start + at).state;
 
-describe('classes of commands', () => {
-  it.each<[ControlParams, boolean]>([
-    [{ action: 'toggle', position: 'up' }, true],
-    [{ angle: 0 }, true],
-    [{ action: 'toggle' }, false],
-    [{ action: 'pulse', duration: 5 }, false],
-    [{ action: 'trigger' }, false],
-    [{ switch: false }, false],
-    [{ switch: true, angle: 90 }, false],
-  ])('%j is idempotent: %s', (params, expected) => {
-    expect(isIdempotent(params)).toBe(expected);
-  });
+it.each<[ControlParams, boolean]>([
+  [{ action: 'toggle', position: 'up' }, true],
+  [{ angle: 0 }, true],
+  [{ action: 'toggle' }, false],
+  [{ action: 'pulse', duration: 5 }, false],
+  [{ action: 'trigger' }, false],
+  [{ switch: false }, false],
+  [{ switch: true, angle: 90 }, false],
+])('the command %j is idempotent: %s', (params, expected) => {
+  expect(isIdempotent(params)).toBe(expected);
 });
 
 describe('a command', () => {
@@ -85,12 +87,10 @@ describe('a command', () => {
   });
 });
 
-describe('a command that a bridge may have published before it went', () => {
-  it('is not called undelivered: nobody knows, until the device replies', () => {
-    const command = markUnpublished(accept(), false, start + 900);
-    expect(describeCommand(command, true, start + 1_000)).toEqual({ state: 'expired', reason: 'outcome_unknown' });
-    expect(stateOf(markReplied(command, 200, start + 2_000))).toBe('acknowledged');
-  });
+it('a command that a lost bridge may have published is not called undelivered until the device replies', () => {
+  const command = markUnpublished(accept(), false, start + 900);
+  expect(describeCommand(command, true, start + 1_000)).toEqual({ state: 'expired', reason: 'outcome_unknown' });
+  expect(stateOf(markReplied(command, 200, start + 2_000))).toBe('acknowledged');
 });
 
 describe('a report', () => {
@@ -187,12 +187,10 @@ describe('a kept command', () => {
   });
 });
 
-describe('being at hand when the object wakes', () => {
-  it('is for commands that something can still be learned of or done for', () => {
-    expect(isOpen(accept(), start)).toBe(true);
-    expect(isOpen(shown(publish(accept()), { position: 'up' }), start)).toBe(false);
-    expect(isOpen(accept({ action: 'trigger' }), start)).toBe(false);
-    expect(isOpen(markUnpublished(accept(), true, start), start)).toBe(false);
-    expect(isOpen(markReplied(publish(accept(up, 60)), 200, start), start), 'not yet confirmed').toBe(true);
-  });
+it('an object that wakes has those commands at hand that something can still be learned of or done for', () => {
+  expect(isOpen(accept(), start)).toBe(true);
+  expect(isOpen(shown(publish(accept()), { position: 'up' }), start)).toBe(false);
+  expect(isOpen(accept({ action: 'trigger' }), start)).toBe(false);
+  expect(isOpen(markUnpublished(accept(), true, start), start)).toBe(false);
+  expect(isOpen(markReplied(publish(accept(up, 60)), 200, start), start), 'not yet confirmed').toBe(true);
 });

@@ -43,18 +43,16 @@ function announcedIn(outcomes: PresenceOutcome[]): (string | undefined)[] {
   return outcomes.map(({ announce }) => announce);
 }
 
-describe('a device is online', () => {
-  it.each<[string, boolean, PresenceRules, PresenceEvent]>([
-    ['when its broker reports a session', true, reporting, connected(0)],
-    ['when its login was accepted by a broker that reports no sessions', true, silent, authenticated],
-    ['not by its login alone where the broker reports sessions', false, reporting, authenticated],
-    ['when a report comes, where the broker reports sessions', true, reporting, message(0)],
-    ['when a report comes, where it reports none', true, silent, message(0)],
-    ['when an announcement comes, where the broker reports sessions', true, reporting, announced('online', 0)],
-    ['when an announcement comes, where it reports none', true, silent, announced('online', 0)],
-  ])('%s', (_, isOnline, rules, event) => {
-    expect(isOnlineAfter(rules, [event, 10])).toBe(isOnline);
-  });
+it.each<[string, boolean, PresenceRules, PresenceEvent]>([
+  ['when its broker reports a session', true, reporting, connected(0)],
+  ['when its login was accepted by a broker that reports no sessions', true, silent, authenticated],
+  ['not by its login alone where the broker reports sessions', false, reporting, authenticated],
+  ['when a report comes, where the broker reports sessions', true, reporting, message(0)],
+  ['when a report comes, where it reports none', true, silent, message(0)],
+  ['when an announcement comes, where the broker reports sessions', true, reporting, announced('online', 0)],
+  ['when an announcement comes, where it reports none', true, silent, announced('online', 0)],
+])('a device is online %s', (_, isOnline, rules, event) => {
+  expect(isOnlineAfter(rules, [event, 10])).toBe(isOnline);
 });
 
 describe('a doubt', () => {
@@ -150,25 +148,23 @@ describe('a device is offline', () => {
   });
 });
 
-describe('a farewell', () => {
-  it.each([
-    ['its session', [connected(0), 5], [announced('offline', 50), 60]],
-    [
-      'its session, after it announced itself',
-      [connected(0), 5],
-      [announced('online', 20), 25],
-      [announced('offline', 50), 60],
-    ],
-    [
-      'its session, which was reported after it spoke',
-      [announced('online', 20), 25],
-      [connected(0), 30],
-      [announced('offline', 50), 60],
-    ],
-    ['its login', [authenticated, 0], [announced('offline', 50), 60]],
-  ] as [string, ...[PresenceEvent, number][]][])('counts right after the beginning of %s', (_, ...steps) => {
-    expect(isOnlineAfter(reporting, ...steps)).toBe(false);
-  });
+it.each([
+  ['its session', [connected(0), 5], [announced('offline', 50), 60]],
+  [
+    'its session, after it announced itself',
+    [connected(0), 5],
+    [announced('online', 20), 25],
+    [announced('offline', 50), 60],
+  ],
+  [
+    'its session, which was reported after it spoke',
+    [announced('online', 20), 25],
+    [connected(0), 30],
+    [announced('offline', 50), 60],
+  ],
+  ['its login', [authenticated, 0], [announced('offline', 50), 60]],
+] as [string, ...[PresenceEvent, number][]][])('a farewell counts right after the beginning of %s', (_, ...steps) => {
+  expect(isOnlineAfter(reporting, ...steps)).toBe(false);
 });
 
 describe('subscribers', () => {
@@ -221,27 +217,23 @@ describe('subscribers', () => {
   });
 });
 
-describe('the last moment online', () => {
-  it('is the end the broker names, the last sign of life before a silence, and never in the future', () => {
-    const lastOf = (...outcomes: PresenceOutcome[]) => outcomes.at(-1)!.state.lastOnlineAtMs;
-    expect(lastOf(...run(reporting, [connected(0), 0], [disconnected(0, minute), 2 * minute]))).toBe(start + minute);
-    expect(lastOf(...run(silent, [message(minute), minute], [due, 9 * minute]))).toBe(start + minute);
-    expect(lastOf(...run(silent, [message(minute), second]))).toBe(start + second);
-  });
+it('the last moment online is the end the broker names or the last sign of life, and never in the future', () => {
+  const lastOf = (...outcomes: PresenceOutcome[]) => outcomes.at(-1)!.state.lastOnlineAtMs;
+  expect(lastOf(...run(reporting, [connected(0), 0], [disconnected(0, minute), 2 * minute]))).toBe(start + minute);
+  expect(lastOf(...run(silent, [message(minute), minute], [due, 9 * minute]))).toBe(start + minute);
+  expect(lastOf(...run(silent, [message(minute), second]))).toBe(start + second);
 });
 
-describe('coming back', () => {
-  it('is a new session, an announcement, or any sign of life after it had gone', () => {
-    const returns = (...outcomes: PresenceOutcome[]) => outcomes.map(({ hasReturned }) => hasReturned);
-    const steps: [PresenceEvent, number][] = [
-      [connected(0), 0],
-      [message(second), second],
-      [connected(minute), minute],
-      [connected(minute), minute],
-      [announced('online', minute + second), minute + second],
-      [disconnected(minute, 2 * minute), 2 * minute],
-      [message(3 * minute), 3 * minute],
-    ];
-    expect(returns(...run(reporting, ...steps))).toEqual([true, false, true, false, true, false, true]);
-  });
+it('coming back is a new session, an announcement, or any sign of life after it had gone', () => {
+  const returns = (...outcomes: PresenceOutcome[]) => outcomes.map(({ hasReturned }) => hasReturned);
+  const steps: [PresenceEvent, number][] = [
+    [connected(0), 0],
+    [message(second), second],
+    [connected(minute), minute],
+    [connected(minute), minute],
+    [announced('online', minute + second), minute + second],
+    [disconnected(minute, 2 * minute), 2 * minute],
+    [message(3 * minute), 3 * minute],
+  ];
+  expect(returns(...run(reporting, ...steps))).toEqual([true, false, true, false, true, false, true]);
 });

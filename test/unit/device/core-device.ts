@@ -16,6 +16,7 @@ import { viewCommand, type CommandRequest } from '../../../src/domain/device/com
 import { ask, decide, type Device } from '../../../src/domain/device/core/decide.ts';
 import type { Effect, DeviceEvent, EventKind, Results } from '../../../src/domain/device/core/events.ts';
 import type { GuestEntry, JournalEntry, Transition } from '../../../src/domain/device/core/history.ts';
+import { noWebhooks, type Webhooks } from '../../../src/domain/device/core/outgoing.ts';
 import type { InboundMessage } from '../../../src/domain/device/messages/inbox.ts';
 import { mentionedCommands } from '../../../src/domain/device/messages/messages.ts';
 import type { ProjectionOutcome } from '../../../src/domain/device/presence/projection.ts';
@@ -23,8 +24,10 @@ import type { Timing } from '../../../src/domain/device/times/calendar.ts';
 import { runningCommands, type Run } from '../../../src/domain/device/times/ledger.ts';
 import type { ScheduleDraft } from '../../../src/domain/device/times/schedules.ts';
 import { viewEvents, viewStatus } from '../../../src/domain/device/core/views.ts';
+import type { NoticeChange } from '../../../src/domain/notices.ts';
 import { unwrap } from '../../../src/domain/refusal.ts';
 import { toIso } from '../../../src/domain/time.ts';
+import type { OutgoingEvent } from '../../../src/domain/webhooks/webhooks.ts';
 import { readLimits } from '../../../src/limits.ts';
 import { topicActions, type TopicAction } from '../../../src/protocol/mqtt.ts';
 
@@ -54,6 +57,13 @@ export function proofOf(passwordDigest: string) {
   return { secretDigest: 'secret', passwordDigest, defaultName: 'A switch', ...nothing };
 }
 
+/** A device whose broker reports connections, online. */
+export function onlineDevice(...options: ConstructorParameters<typeof CoreDevice>): CoreDevice {
+  const device = new CoreDevice(...options);
+  device.connect();
+  return device;
+}
+
 export class CoreDevice {
   readonly productKey = 'switch';
   readonly deviceId: string;
@@ -73,6 +83,13 @@ export class CoreDevice {
   readonly effects: Effect[] = [];
   /** The ledger, oldest first, and all of it: storage keeps the last. */
   readonly runs: Run[] = [];
+  /** What directories answered. */
+  webhooks: Webhooks = noWebhooks;
+  /** Whether inboxes of users answer, and what they were told, oldest first. */
+  hasInbox = true;
+  readonly told: ({ userId: number } & NoticeChange)[] = [];
+  /** Events for webhooks, oldest first, and all of them. */
+  readonly outgoing: OutgoingEvent[] = [];
   #device: Device = 'unused';
   #saved: DeviceState | undefined;
   readonly #settings: DeviceSettings;
@@ -102,7 +119,11 @@ export class CoreDevice {
 
   run<Kind extends EventKind>(event: EventOf<Kind>): Results[Kind] {
     const before = this.#load(event);
-    const { state, effects, result } = decide<Kind>(before, event, this.nowMs, () => this.#newCommand());
+    const newCommand = () => this.#newCommand();
+    const { state, effects, result } = decide<Kind>(before, event, this.nowMs, newCommand, (readers) => {
+      const list = this.webhooks.list.filter(({ userId }) => readers.includes(userId));
+      return { ...this.webhooks, list };
+    });
     if (state !== before) this.#commit(before, state);
     this.effects.push(...effects);
     if (this.isDying) this.sleep();
@@ -158,7 +179,11 @@ export class CoreDevice {
   /** Newest first. */
   commands() {
     const listed = [...this.#commands.values()].sort((one, other) => other.number - one.number);
-    return listed.map((command) => viewCommand(this.state, command, this.nowMs, inPerson(ownerId)));
+    return listed.map((command) => ({
+      ...viewCommand(this.state, command, this.nowMs, inPerson(ownerId)),
+      ...command,
+      scheduleId: command.scheduleId,
+    }));
   }
 
   /** Without the activation that the constructor made. */
@@ -233,7 +258,9 @@ export class CoreDevice {
   /** Forgets what is in memory alone. */
   sleep(): void {
     const rows = Object.fromEntries([...this.#rows].map(([name, json]) => [name, JSON.parse(json) as unknown]));
-    const loaded = readState(this.#settings, rows as SavedRows);
+    const read = readState(this.#settings, rows as SavedRows);
+    const last = Math.max(read.outgoing.last, this.outgoing.at(-1)?.number ?? 0);
+    const loaded = { ...read, outgoing: { ...read.outgoing, last } };
     this.#saved = loaded;
     this.#device = adoptAlarm(loaded, this.state.alarm.setAtMs, this.nowMs);
   }
@@ -277,6 +304,7 @@ export class CoreDevice {
       if (kind === 'journal') this.#journal.unshift(entry);
       if (kind === 'guest') this.#guests.unshift(entry);
       if (kind === 'run') this.runs.push(entry);
+      if (kind === 'event') this.outgoing.push(entry);
     }
     this.#saved = savedState(this.#saved, state, rows);
     this.#device = afterWrite(state, this.nowMs).state;
@@ -303,6 +331,10 @@ export class CoreDevice {
       case 'publish_announcement':
         if (this.hasBroker) this.published.push(effect);
         this.run({ kind: 'announcement_ended', time: effect.time, isPublished: this.hasBroker });
+        break;
+      case 'tell_inbox':
+        this.told.push(...effect.changes.map((change) => ({ userId: effect.userId, ...change })));
+        if (this.hasInbox) this.run({ ...effect, kind: 'inbox_told' });
         break;
       case 'write_projection':
         if (this.projectionOutcome === undefined || (effect.mayBeLost && this.projectionOutcome === 'written')) break;

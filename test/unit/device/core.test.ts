@@ -5,18 +5,13 @@ import { viewPresent, viewProperties } from '../../../src/domain/device/core/vie
 import { viewOwnership } from '../../../src/domain/device/ownership/ownership.ts';
 import { readLimits } from '../../../src/limits.ts';
 import { topicActions } from '../../../src/protocol/mqtt.ts';
-import { CoreDevice, proofOf } from './core-device.ts';
+import { CoreDevice, onlineDevice, proofOf } from './core-device.ts';
 
 const { propertyPost, status } = topicActions;
 const startMs = 1_790_000_000_000;
 const minuteMs = 60_000;
 
-/** A device whose broker reports connections, online. */
-function online(limits = readLimits('')): CoreDevice {
-  const device = new CoreDevice(startMs, { limits });
-  device.connect();
-  return device;
-}
+const online = (limits = readLimits('')) => onlineDevice(startMs, { limits });
 
 function logIn(device: CoreDevice, fields: { isClientIdRight?: boolean; matchedDigest?: string | undefined } = {}) {
   const given = { isClientIdRight: true, matchedDigest: 'password', ...fields };
@@ -281,39 +276,37 @@ describe('what is worth a row', () => {
   });
 });
 
-describe('the relay sessions of a password', () => {
-  const shards = ['relay-0'];
+const shards = ['relay-0'];
 
-  it('end when it ends, by time as well: an alarm stands for that', () => {
-    const device = online();
-    const { productKey, deviceId } = device;
-    const listening = { isClientIdRight: true, address: null, relayShard: 'relay-0' };
-    device.run({ kind: 'login_attempted', productKey, matchedDigest: 'password', ...listening });
-    const { settings, identity } = device.state;
-    device.run({ kind: 'provisioned', deviceId, settings, facts: identity, ...proofOf('newer') });
-    // The relay shows that the newer one is in use.
-    device.run({ kind: 'login_attempted', productKey, matchedDigest: 'newer', ...listening });
-    expect(device.state.alarm.setAtMs).toBeLessThanOrEqual(startMs + 10 * minuteMs);
-    device.nowMs += 10 * minuteMs - 1;
-    device.fireAlarm();
-    expect(device.effects).not.toContainEqual(expect.objectContaining({ kind: 'end_relay_sessions' }));
-    device.nowMs += 1;
-    device.fireAlarm();
-    expect(device.effects).toContainEqual({
-      kind: 'end_relay_sessions',
-      cause: 'credentials_rotated',
-      shards,
-      generations: [2],
-    });
-    const say = (generation: number) =>
-      device.run({
-        kind: 'relay_message_received',
-        productKey,
-        generation,
-        action: status,
-        payload: '{"status":"online"}',
-      });
-    expect(say(1)).toMatchObject({ refusal: { kind: 'credential_refused', problem: 'revoked' } });
-    expect(say(2)).toMatchObject({ ok: true });
+it('the relay sessions of a password end when it ends, by time as well: an alarm stands for that', () => {
+  const device = online();
+  const { productKey, deviceId } = device;
+  const listening = { isClientIdRight: true, address: null, relayShard: 'relay-0' };
+  device.run({ kind: 'login_attempted', productKey, matchedDigest: 'password', ...listening });
+  const { settings, identity } = device.state;
+  device.run({ kind: 'provisioned', deviceId, settings, facts: identity, ...proofOf('newer') });
+  // The relay shows that the newer one is in use.
+  device.run({ kind: 'login_attempted', productKey, matchedDigest: 'newer', ...listening });
+  expect(device.state.alarm.setAtMs).toBeLessThanOrEqual(startMs + 10 * minuteMs);
+  device.nowMs += 10 * minuteMs - 1;
+  device.fireAlarm();
+  expect(device.effects).not.toContainEqual(expect.objectContaining({ kind: 'end_relay_sessions' }));
+  device.nowMs += 1;
+  device.fireAlarm();
+  expect(device.effects).toContainEqual({
+    kind: 'end_relay_sessions',
+    cause: 'credentials_rotated',
+    shards,
+    generations: [2],
   });
+  const say = (generation: number) =>
+    device.run({
+      kind: 'relay_message_received',
+      productKey,
+      generation,
+      action: status,
+      payload: '{"status":"online"}',
+    });
+  expect(say(1)).toMatchObject({ refusal: { kind: 'credential_refused', problem: 'revoked' } });
+  expect(say(2)).toMatchObject({ ok: true });
 });

@@ -54,7 +54,8 @@ function activated(passwords: MessagingPassword[], nowMs: number, ...digests: st
 }
 
 describe('messaging passwords', () => {
-  it('stay valid beside a newer one that nobody has used', () => {
+  it('never end by time alone, nor by a newer one that nobody has used', () => {
+    expect(validAt(Number.MAX_SAFE_INTEGER, credential('only', 0))).toEqual(['only']);
     expect(validAt(365 * 24 * 60 * minuteMs, credential('old', 1), credential('lost'))).toEqual(['old', 'lost']);
   });
 
@@ -64,15 +65,8 @@ describe('messaging passwords', () => {
     expect(validAt(11 * minuteMs, ...both)).toEqual(['new']);
   });
 
-  it('never end by time alone', () => {
-    expect(validAt(Number.MAX_SAFE_INTEGER, credential('only', 0))).toEqual(['only']);
-  });
-
-  it('are three at most, and the one in use is never the one that goes', () => {
+  it('are three at most: the newest, and the one in use', () => {
     expect(activated([credential('in use', 5)], 10, 'a', 'b', 'c', 'd')).toEqual(['in use', 'c', 'd']);
-  });
-
-  it('are three at most where none was ever used: the newest', () => {
     expect(activated([], 10, 'a', 'b', 'c', 'd')).toEqual(['b', 'c', 'd']);
   });
 
@@ -152,15 +146,13 @@ describe('messaging passwords that a stranger keeps in use', () => {
   });
 });
 
-describe('generations', () => {
-  it('are new with each password, and end with it: by eviction and by time', () => {
-    let credentials = activate(first('a'), 'b', 0);
-    expect(liveGenerations(credentials, 0)).toEqual([1, 2]);
-    credentials = activate(activate(credentials, 'c', 0), 'd', 0);
-    expect(liveGenerations(credentials, 0), 'a was evicted').toEqual([2, 3, 4]);
-    credentials = logIn(credentials, 'd', minuteMs);
-    expect(nextEndMs(credentials)).toBe(11 * minuteMs);
-    expect(liveGenerations(credentials, 11 * minuteMs)).toEqual([4]);
-    expect(nextEndMs(dropEnded(credentials, 11 * minuteMs))).toBe(Infinity);
-  });
+it('generations are new with each password, and end with it: by eviction and by time', () => {
+  let credentials = activate(first('a'), 'b', 0);
+  expect(liveGenerations(credentials, 0)).toEqual([1, 2]);
+  credentials = activate(activate(credentials, 'c', 0), 'd', 0);
+  expect(liveGenerations(credentials, 0), 'a was evicted').toEqual([2, 3, 4]);
+  credentials = logIn(credentials, 'd', minuteMs);
+  expect(nextEndMs(credentials)).toBe(11 * minuteMs);
+  expect(liveGenerations(credentials, 11 * minuteMs)).toEqual([4]);
+  expect(nextEndMs(dropEnded(credentials, 11 * minuteMs))).toBe(Infinity);
 });

@@ -4,7 +4,7 @@ import { inPerson } from '../../../src/domain/access.ts';
 import { roomAtMs, spend, unspent, type Spent } from '../../../src/domain/token-bucket.ts';
 import { limitSpecs } from '../../../src/limits.ts';
 import { topicActions } from '../../../src/protocol/mqtt.ts';
-import { CoreDevice } from './core-device.ts';
+import { type CoreDevice, onlineDevice } from './core-device.ts';
 import { announcementsPerMinute, transitionsPerMinute } from '../../../src/domain/device/presence/announcements.ts';
 
 const { propertyPost, propertySetReply, status } = topicActions;
@@ -15,11 +15,7 @@ const maxTransitions = transitionsPerMinute;
 const maxAnnouncements = announcementsPerMinute;
 const tooMany = { result: 'rejected', reason: 'too_many_messages' };
 
-function online(): CoreDevice {
-  const device = new CoreDevice(startMs);
-  device.connect();
-  return device;
-}
+const online = () => onlineDevice(startMs);
 
 /** Uses up what the device may say in a minute. */
 function exhaust(device: CoreDevice): void {

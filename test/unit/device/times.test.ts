@@ -8,7 +8,7 @@ import type { Timing } from '../../../src/domain/device/times/calendar.ts';
 import type { ScheduleDraft } from '../../../src/domain/device/times/schedules.ts';
 import { unwrap } from '../../../src/domain/refusal.ts';
 import { dayMs, hourMs, minuteMs, secondMs, toIso } from '../../../src/domain/time.ts';
-import { always, CoreDevice, down, once, up } from './core-device.ts';
+import { always, CoreDevice, down, once, onlineDevice, up } from './core-device.ts';
 
 /** A Monday, 0:00 in Berlin, in summer. */
 const start = Date.UTC(2027, 5, 6, 22);
@@ -29,11 +29,7 @@ const loses =
     device.isDying = false;
   };
 
-function online(): CoreDevice {
-  const device = new CoreDevice(start);
-  device.connect();
-  return device;
-}
+const online = () => onlineDevice(start);
 
 function confirm(device: CoreDevice, position = 'up'): void {
   device.reply();
@@ -202,6 +198,8 @@ describe('a schedule', () => {
     device.wait(minuteMs);
     // What D1 answers would settle the rest.
     device.projectionOutcome = undefined;
+    // Its answers would be further steps.
+    device.hasInbox = false;
     device.nowMs = start + 365 * dayMs;
     device.fireAlarm();
     expect(device.runs).toHaveLength(200);

@@ -152,51 +152,44 @@ describe.each<[string, ProtocolLevel]>([
   });
 });
 
-describe('packets of the service', () => {
-  it.each<[ProtocolLevel, string, Uint8Array, object]>([
-    [4, 'CONNACK', encodeConnack(4, 4), { cmd: 'connack', returnCode: 4, sessionPresent: false }],
-    [5, 'CONNACK', encodeConnack(5, 0x86), { cmd: 'connack', reasonCode: 0x86, sessionPresent: false }],
-    [
-      5,
-      'CONNACK with what the service serves',
-      encodeConnack(5, 0, { maxPacketBytes: 65_536, receiveMaximum: 100 }),
-      {
-        cmd: 'connack',
-        reasonCode: 0,
-        properties: {
-          sessionExpiryInterval: 0,
-          receiveMaximum: 100,
-          maximumQoS: 1,
-          retainAvailable: false,
-          maximumPacketSize: 65_536,
-          subscriptionIdentifiersAvailable: false,
-          sharedSubscriptionAvailable: false,
-        },
+it.each<[ProtocolLevel, string, Uint8Array, object]>([
+  [4, 'CONNACK', encodeConnack(4, 4), { cmd: 'connack', returnCode: 4, sessionPresent: false }],
+  [5, 'CONNACK', encodeConnack(5, 0x86), { cmd: 'connack', reasonCode: 0x86, sessionPresent: false }],
+  [
+    5,
+    'CONNACK with what the service serves',
+    encodeConnack(5, 0, { maxPacketBytes: 65_536, receiveMaximum: 100 }),
+    {
+      cmd: 'connack',
+      reasonCode: 0,
+      properties: {
+        sessionExpiryInterval: 0,
+        receiveMaximum: 100,
+        maximumQoS: 1,
+        retainAvailable: false,
+        maximumPacketSize: 65_536,
+        subscriptionIdentifiersAvailable: false,
+        sharedSubscriptionAvailable: false,
       },
-    ],
-    [4, 'PUBACK', encodePuback(4, 0x1234, 0x99), { cmd: 'puback', messageId: 0x1234 }],
-    [5, 'PUBACK', encodePuback(5, 0x1234, 0x99), { cmd: 'puback', messageId: 0x1234, reasonCode: 0x99 }],
-    [4, 'SUBACK', encodeSuback(4, 7, [0, 1, 0x80]), { cmd: 'suback', messageId: 7, granted: [0, 1, 0x80] }],
-    [5, 'SUBACK', encodeSuback(5, 7, [0, 0x87]), { cmd: 'suback', messageId: 7, granted: [0, 0x87] }],
-    [4, 'UNSUBACK', encodeUnsuback(4, 9, [0]), { cmd: 'unsuback', messageId: 9 }],
-    [5, 'UNSUBACK', encodeUnsuback(5, 9, [0, 0x11]), { cmd: 'unsuback', messageId: 9, granted: [0, 0x11] }],
-    [4, 'PINGRESP', pingresp, { cmd: 'pingresp' }],
-    [5, 'DISCONNECT', encodeDisconnect(0x8e), { cmd: 'disconnect', reasonCode: 0x8e }],
-    [4, 'PUBLISH', encodePublish(4, 'a/ü', '{"ü":1}', 0), { cmd: 'publish', topic: 'a/ü', qos: 0 }],
-    [
-      5,
-      'PUBLISH',
-      encodePublish(5, 'a', 'x'.repeat(300), 513),
-      { cmd: 'publish', messageId: 513, qos: 1, length: 306 },
-    ],
-  ])('MQTT level %i: %s is read by another implementation', (level, _, bytes, expected) => {
-    const read: Packet[] = [];
-    const packets = parser({ protocolVersion: level });
-    packets.on('packet', (packet: Packet) => read.push(packet));
-    packets.parse(Buffer.from(bytes));
-    expect(read).toHaveLength(1);
-    expect(read[0]).toMatchObject(expected);
-  });
+    },
+  ],
+  [4, 'PUBACK', encodePuback(4, 0x1234, 0x99), { cmd: 'puback', messageId: 0x1234 }],
+  [5, 'PUBACK', encodePuback(5, 0x1234, 0x99), { cmd: 'puback', messageId: 0x1234, reasonCode: 0x99 }],
+  [4, 'SUBACK', encodeSuback(4, 7, [0, 1, 0x80]), { cmd: 'suback', messageId: 7, granted: [0, 1, 0x80] }],
+  [5, 'SUBACK', encodeSuback(5, 7, [0, 0x87]), { cmd: 'suback', messageId: 7, granted: [0, 0x87] }],
+  [4, 'UNSUBACK', encodeUnsuback(4, 9, [0]), { cmd: 'unsuback', messageId: 9 }],
+  [5, 'UNSUBACK', encodeUnsuback(5, 9, [0, 0x11]), { cmd: 'unsuback', messageId: 9, granted: [0, 0x11] }],
+  [4, 'PINGRESP', pingresp, { cmd: 'pingresp' }],
+  [5, 'DISCONNECT', encodeDisconnect(0x8e), { cmd: 'disconnect', reasonCode: 0x8e }],
+  [4, 'PUBLISH', encodePublish(4, 'a/ü', '{"ü":1}', 0), { cmd: 'publish', topic: 'a/ü', qos: 0 }],
+  [5, 'PUBLISH', encodePublish(5, 'a', 'x'.repeat(300), 513), { cmd: 'publish', messageId: 513, qos: 1, length: 306 }],
+])('of the service, in MQTT level %i: %s is read by another implementation', (level, _, bytes, expected) => {
+  const read: Packet[] = [];
+  const packets = parser({ protocolVersion: level });
+  packets.on('packet', (packet: Packet) => read.push(packet));
+  packets.parse(Buffer.from(bytes));
+  expect(read).toHaveLength(1);
+  expect(read[0]).toMatchObject(expected);
 });
 
 describe('bytes that are no packet', () => {

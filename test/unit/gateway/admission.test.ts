@@ -26,7 +26,6 @@ it('lets no address have more connections than its share, though the Worker has 
   expect(enter(admission, '2001:db8::2'), 'of the same /64').toBe('connections_per_address');
   expect(enter(admission, '2001:db8:0:1::1')).toBeTypeOf('object');
   first!.leave();
-  first!.leave();
   expect(enter(admission, '2001:db8::1')).toBeTypeOf('object');
   expect(enter(admission, '2001:db8::1')).toBe('connections_per_address');
 });

@@ -48,12 +48,10 @@ describe('one more socket', () => {
   });
 });
 
-describe('too many sockets', () => {
-  it('without authentication push out the oldest of them, never one that has authenticated', () => {
-    const clients = new Clients().open('home', 'a', 'b', 'c', 'd').change('a', { who: user(1) });
-    expect(surplusUnauthenticated(clients, limits)).toEqual(['b']);
-    expect(surplusUnauthenticated(clients.change('b', { isEnded: true }), limits)).toEqual([]);
-  });
+it('too many sockets without authentication push out the oldest, never one that has authenticated', () => {
+  const clients = new Clients().open('home', 'a', 'b', 'c', 'd').change('a', { who: user(1) });
+  expect(surplusUnauthenticated(clients, limits)).toEqual(['b']);
+  expect(surplusUnauthenticated(clients.change('b', { isEnded: true }), limits)).toEqual([]);
 });
 
 it('takes its limits from relaySocketsPerAddress, relaySocketsPerShard and relaySocketsPerUser', () => {

@@ -108,15 +108,13 @@ describe('pushes of a shard', () => {
   });
 });
 
-describe('an answer', () => {
-  it('goes at once where nothing waits for its socket, and otherwise behind it', async () => {
-    const shard = new Shard();
-    shard.push('abc', '1');
-    shard.outbox.answer('a', ['yes']);
-    shard.outbox.answer('c', ['yes']);
-    expect(shard.written.at(-1)).toBe('a:yes');
-    expect(await shard.turn()).toEqual(['c:1', 'c:yes']);
-  });
+it('an answer goes at once where nothing waits for its socket, and otherwise behind it', async () => {
+  const shard = new Shard();
+  shard.push('abc', '1');
+  shard.outbox.answer('a', ['yes']);
+  shard.outbox.answer('c', ['yes']);
+  expect(shard.written.at(-1)).toBe('a:yes');
+  expect(await shard.turn()).toEqual(['c:1', 'c:yes']);
 });
 
 describe('what waits', () => {

@@ -86,7 +86,6 @@ describe('DELETE /users/api-keys/:keyId', () => {
     await env.DB.prepare('delete from api_keys where key_id = ?').bind(key.keyId).run();
     vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 1_000 });
     expect((await call('GET', '/products', { key })).status).toBe(401);
-    vi.useRealTimers();
   });
 });
 

@@ -1,13 +1,13 @@
 // What an access token still does after its session, its password or its account has ended, and what needs the password again.
 import { runDurableObjectAlarm } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { beforeEach, describe, expect, inject, it, vi } from 'vitest';
 import { forgetRevokedUsers, readRevokedUsers } from '../../../src/objects/calls/revoked-users.ts';
 import { RelayGateway } from '../../../src/objects/relay/relay-gateway.ts';
 import { call, createUser, makeDevice, openSession, type CallOptions } from '../rig/clients/client.ts';
 import { logIn, newPassword, openAccount, operate, password, type Account } from '../rig/accounts.ts';
 import type { Key } from '../rig/authorization-callers.ts';
-import { authed, openRelay, shard } from '../rig/clients/relay.ts';
+import { authed, listenAs, openRelay, shard } from '../rig/clients/relay.ts';
 import { RecordedDatabase } from '../rig/recorded-database.ts';
 import type { TestDevice } from '../rig/provision.ts';
 import { share } from '../rig/sharing.ts';
@@ -26,11 +26,6 @@ const status = (device: TestDevice, options: CallOptions) => call('GET', `/devic
 function letListGrowOld(): void {
   vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 2_000 });
 }
-
-afterEach(() => {
-  vi.useRealTimers();
-  vi.restoreAllMocks();
-});
 
 describe('an access token', () => {
   let owner: Account;
@@ -65,8 +60,7 @@ describe('an access token', () => {
 
   it('of a disabled account reads and controls nothing, on no socket either, until it is enabled', async () => {
     const key = (await makeKey(owner)).data;
-    const socket = await openRelay();
-    expect(await socket.ask({ action: 'auth', token: owner.token })).toEqual(authed);
+    const socket = await listenAs(owner);
     expect(await status(device, owner)).toMatchObject({ status: 200 });
     await operate('/accounts/disable', { name: owner.email });
     expect(await socket.closed).toMatchObject({ code: 1008, reason: 'account disabled' });
@@ -103,9 +97,7 @@ describe('an access token', () => {
 describe('a disabled account', () => {
   it('is found by a relay shard that could not be told', async () => {
     const [user, neighbour] = [await createUser(), await createUser()];
-    const [socket, other] = [await openRelay(), await openRelay()];
-    expect(await socket.ask({ action: 'auth', token: user.token })).toEqual(authed);
-    expect(await other.ask({ action: 'auth', token: neighbour.token })).toEqual(authed);
+    const [socket, other] = [await listenAs(user), await listenAs(neighbour)];
     await env.DB.prepare('update users set disabled_at = ? where id = ?').bind(Date.now(), user.userId).run();
     forgetRevokedUsers();
     await runDurableObjectAlarm(shard());
@@ -188,9 +180,15 @@ describe('a confirmation by password', () => {
   });
 });
 
+const browser = { endpoint: 'https://push.example.net/1', keys: inject('pushService').keys };
+const subscribe = ({ userId }: Account) => env.USER_INBOX.getByName(`user-${userId}`).subscribe(browser);
+const subscriptions = async ({ userId }: Account) =>
+  (await env.USER_INBOX.getByName(`user-${userId}`).read()).subscriptions.length;
+
 describe('a new password', () => {
-  it('ends the other sessions and all keys, and says how many', async () => {
+  it('ends the other sessions, all keys and pushes, and says how many', async () => {
     const owner = await openAccount();
+    await subscribe(owner);
     const other = (await logIn(owner.email)).data;
     const [key] = [(await makeKey(owner)).data, await makeKey(owner)];
     const body = { oldPassword: password, newPassword };
@@ -199,10 +197,12 @@ describe('a new password', () => {
     expect(await call('GET', '/users/me', { key })).toMatchObject({ status: 401 });
     expect(await makeKey(other)).toMatchObject(ended);
     expect(await makeKey(owner)).toMatchObject({ status: 200 });
+    expect(await subscriptions(owner)).toBe(0);
   });
 
   it('leaves them if its user says so', async () => {
     const owner = await openAccount();
+    await subscribe(owner);
     const other = (await logIn(owner.email)).data;
     const key = (await makeKey(owner)).data;
     const body = { oldPassword: password, newPassword, endSessions: false, endKeys: false };
@@ -210,5 +210,6 @@ describe('a new password', () => {
     expect(changed).toMatchObject({ data: { endedSessions: 0, endedKeys: 0 } });
     expect(await call('GET', '/users/me', { key })).toMatchObject({ status: 200 });
     expect(await makeKey(other)).toMatchObject({ status: 200 });
+    expect(await subscriptions(owner)).toBe(1);
   });
 });

@@ -2,11 +2,11 @@
 // password anew with a mail: what is sent, to whom, how often, and that answers tell nothing.
 import { createExecutionContext, waitOnExecutionContext } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { logIn, newEmail, newPassword, operate, password, register } from '../rig/accounts.ts';
 import { call, createUser, makeDevice, type TestUser } from '../rig/clients/client.ts';
 import { callWith, sendWith } from '../rig/limited.ts';
-import { catchMails, withMail, type SentMail } from '../rig/mails.ts';
+import { arrived, catchMails, prove, tokenIn, withMail } from '../rig/mails.ts';
 
 const ask = <T = never>(method: string, path: string, by?: { token: string }, body?: unknown) =>
   callWith<T>(withMail, method, path, { ...(by && { token: by.token }), body });
@@ -14,13 +14,9 @@ const verify = (token: string | undefined) => ask('POST', '/users/email-verifica
 const isVerified = async (user: TestUser) =>
   (await ask<{ emailVerified: boolean }>('GET', '/users/me', user)).data.emailVerified;
 const askMail = (user: TestUser) => ask<{ emailVerified: boolean }>('POST', '/users/me/email-verification', user);
-const prove = ({ userId }: TestUser) =>
-  env.DB.prepare('update users set email_verified_at = 1 where id = ?').bind(userId).run();
 const unknownToken = { status: 400, message: 'invalid_request: token: is unknown, used or expired' };
 const reset = (token: string | undefined, shown = newPassword) =>
   call('PUT', '/users/password-reset', { body: { token, newPassword: shown } });
-const arrived = (mails: unknown[], count: number) => vi.waitFor(() => expect(mails).toHaveLength(count));
-const tokenIn = (mail: SentMail | undefined) => /https:\/\/app\.test\/\w+#(\w+)/.exec(mail?.text ?? '')?.[1];
 
 async function mailed(user: TestUser): Promise<string | undefined> {
   const mails = catchMails();
@@ -28,10 +24,6 @@ async function mailed(user: TestUser): Promise<string | undefined> {
   await arrived(mails, 1);
   return tokenIn(mails[0]);
 }
-
-afterEach(() => {
-  vi.restoreAllMocks();
-});
 
 let owner: TestUser;
 let stranger: TestUser;

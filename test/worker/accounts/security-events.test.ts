@@ -8,7 +8,7 @@ import { maxEventsPerUser } from '../../../src/services/accounts/security-events
 import { logIn, newEmail, password, register } from '../rig/accounts.ts';
 import { call, createUser, makeProduct } from '../rig/clients/client.ts';
 import { callWith } from '../rig/limited.ts';
-import { catchMails, withMail } from '../rig/mails.ts';
+import { arrived, catchMails, prove, tokenIn, withMail } from '../rig/mails.ts';
 import { activate, tokenOf } from '../rig/ownership.ts';
 import { contextOf } from '../rig/outbox.ts';
 import { share } from '../rig/sharing.ts';
@@ -35,10 +35,7 @@ async function expectEvents(user: { token: string }, kinds: string[]): Promise<v
   });
 }
 
-afterEach(() => {
-  vi.restoreAllMocks();
-  sampleInfoLines(1, Infinity);
-});
+afterEach(() => sampleInfoLines(1, Infinity));
 
 describe('security events', () => {
   it('leave out no sign-in, key, ended session or changed password', async () => {
@@ -175,54 +172,40 @@ describe('a mail', () => {
     const options = { headers: from(address), body: { email, password } };
     return (await callWith<{ token: string }>(withMail, 'POST', '/users/login', options)).data;
   };
-  const prove = (userId: number) =>
-    env.DB.prepare('update users set email_verified_at = 1 where id = ?').bind(userId).run();
-
   it('leaves no new key and no sign-in from a new network unnoticed, and tells of no other', async () => {
     const { email, userId } = await newAccount();
-    await prove(userId);
+    await prove({ userId });
     const mails = catchMails();
     const { token } = await logInWithMail(email, '192.0.2.7');
     await logInWithMail(email, '192.0.2.7');
     await logInWithMail(email, '198.51.100.9');
-    await vi.waitFor(() => {
-      expect(mails).toMatchObject([
-        { to: email, text: expect.stringMatching(/signed in[^]*198\.51\.100\.9/) as string },
-      ]);
-    });
+    const told = { to: email, text: expect.stringMatching(/signed in[^]*198\.51\.100\.9/) as string };
+    await vi.waitFor(() => expect(mails).toMatchObject([told]));
     for (let count = 0; count < 5; count++) {
       const { keyId } = (await callWith<{ keyId: string }>(withMail, 'POST', '/users/api-keys', { token, body: {} }))
         .data;
-      await vi.waitFor(async () => {
-        expect(JSON.stringify(await list({ token }))).toContain(keyId);
-      });
+      await vi.waitFor(async () => expect(JSON.stringify(await list({ token }))).toContain(keyId));
     }
     expect(mails.slice(1).map(({ text }) => text.includes('API key was made'))).toEqual([true, true, true]);
   });
 
   it('comes with the first sign-in from a network after 90 days without one', async () => {
     const { email, userId } = await newAccount();
-    await prove(userId);
+    await prove({ userId });
     await env.DB.prepare('update users set created_at = 1 where id = ?').bind(userId).run();
     const mails = catchMails();
     await logInWithMail(email, '192.0.2.7');
-    await vi.waitFor(() => {
-      expect(mails).toHaveLength(1);
-    });
+    await arrived(mails, 1);
   });
 
   it('tells of a password that was reset', async () => {
     const { email, userId } = await newAccount();
     const mails = catchMails();
     await callWith(withMail, 'POST', '/users/password-reset', { body: { email } });
-    await vi.waitFor(() => {
-      expect(mails).toHaveLength(1);
-    });
-    const token = /#(\w+)/.exec(mails[0]?.text ?? '')?.[1];
-    await prove(userId);
+    await arrived(mails, 1);
+    const token = tokenIn(mails[0]);
+    await prove({ userId });
     await callWith(withMail, 'PUT', '/users/password-reset', { body: { token, newPassword: 'another horse' } });
-    await vi.waitFor(() => {
-      expect(mails[1]?.text).toContain('set anew');
-    });
+    await vi.waitFor(() => expect(mails[1]?.text).toContain('set anew'));
   });
 });

@@ -7,7 +7,7 @@
 // - apps/emqx_bridge_http/src/emqx_bridge_http_connector.erl (v5.4.1, v5.7.0, v5.8.9): an event is sent again after 429,
 //   from v5.7.0 on also after 503, and dropped after any other failure
 import { env } from 'cloudflare:workers';
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { callHook, hookSecret } from '../rig/clients/hooks.ts';
 import { provisionDevice, type TestDevice, statusOf } from '../rig/provision.ts';
 
@@ -91,10 +91,6 @@ describe('the authorization hook of versions before 5.8', () => {
 });
 
 describe('client events', () => {
-  afterEach(() => {
-    vi.restoreAllMocks();
-  });
-
   const noContent = { status: 204, type: null, body: '' };
 
   // What the rule `SELECT * FROM "$events/client_connected", "$events/client_disconnected"` hands on.

@@ -46,7 +46,6 @@ beforeEach(async () => {
 });
 afterEach(async () => {
   await env.DB.prepare('DROP TRIGGER IF EXISTS no_deletions').run();
-  vi.restoreAllMocks();
 });
 
 async function refuseDeletions(): Promise<void> {

@@ -4,7 +4,7 @@
 // emqx_authz_api_mnesia.erl (`clients`, `client`: paths, bodies, statuses); apps/emqx_management/src/
 // emqx_mgmt_api_banned.erl (400 `ALREADY_EXISTS`, with the old ban as text).
 import { env } from 'cloudflare:workers';
-import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { beforeEach, expect, it, vi } from 'vitest';
 import { readConfig } from '../../../src/config.ts';
 import { deliverOutbox } from '../../../src/services/broker/provisioning.ts';
 import { withEmqx } from '../rig/emqx.ts';
@@ -31,10 +31,6 @@ beforeEach(async () => {
     const { status, body } = answers(exchange);
     return new Response(body === undefined ? null : JSON.stringify(body), { status });
   });
-});
-afterEach(() => {
-  vi.restoreAllMocks();
-  vi.useRealTimers();
 });
 
 const api = 'https://emqx.test:8443/api/v5';

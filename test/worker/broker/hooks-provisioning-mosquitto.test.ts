@@ -4,7 +4,7 @@ import { env } from 'cloudflare:workers';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { readConfig } from '../../../src/config.ts';
 import { deleteExpiredRows } from '../../../src/db/expired-rows.ts';
-import { linkPath, linkPing, linkPong } from '../../../src/protocol/bridge.ts';
+import { linkPing, linkPong } from '../../../src/protocol/bridge.ts';
 import { deliverOutbox, provisionAtBroker, type BrokerOperation } from '../../../src/services/broker/provisioning.ts';
 import { createUser, makeProduct, type TestUser } from '../rig/clients/client.ts';
 import { callWith } from '../rig/limited.ts';
@@ -19,30 +19,19 @@ import {
   provision,
   sealedPasswords,
 } from '../rig/outbox.ts';
-import { openSocket, type TestSocket } from '../rig/clients/socket.ts';
-import { helloOf } from '../rig/clients/link.ts';
+import type { TestSocket } from '../rig/clients/socket.ts';
+import { closeBridges, dialIn } from '../rig/clients/link.ts';
 
-const bridgeSecret = 'bridge-secret-of-the-worker-tests-only';
 const withMosquitto = { ...env, BROKER_PROVISIONING: 'mosquitto' } as unknown as Env;
 
 let bridge: TestSocket;
 type Command = { command: string } & Record<string, unknown>;
 
-async function dialIn(): Promise<void> {
-  bridge = await openSocket(linkPath, { Authorization: `Bearer ${bridgeSecret}` });
-  await bridge.ask(helloOf('one'));
-}
-
-async function hangUp(): Promise<void> {
-  bridge.close();
-  await bridge.end();
-}
-
 beforeEach(async () => {
   await emptyOutbox();
-  await dialIn();
+  ({ bridge } = await dialIn('one'));
 });
-afterEach(hangUp);
+afterEach(closeBridges);
 
 /**
  * The next list of commands, without what their replies are recognised by; answered as mosquitto would, with `errors` by
@@ -149,7 +138,7 @@ describe('over the interface', () => {
   });
 
   it('answers an activation although the broker is away, and keeps its password sealed until it is back', async () => {
-    await hangUp();
+    await closeBridges();
     const { deviceId, mqtt } = await call('POST', '/devices/activate', { productKey, deviceSN: '1' });
     type Row = { sealed_password: string; delivered_at: null; next_attempt_at: number };
     // No answer shows what is stored, nor that the first attempt is over.
@@ -160,7 +149,7 @@ describe('over the interface', () => {
     expect(row.sealed_password).toMatch(/^[A-Za-z0-9+/=]{80,}$/);
     expect(JSON.stringify(row)).not.toContain(mqtt.password.slice(3, 20));
 
-    await dialIn();
+    ({ bridge } = await dialIn('one'));
     expect(await commandsOf('what waits')).toEqual(upsertOf(mqtt.password, { productKey, deviceId }));
     expect(await sealedPasswords()).toEqual([null]);
     await run('what waits');

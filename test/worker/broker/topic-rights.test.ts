@@ -1,6 +1,6 @@
 // The topic policy against a second one that shares nothing with it: string comparison and regular expressions here,
 // levels and rights there. And what EMQX is handed at login against what the other brokers are answered.
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { Random } from '../../../rig/inputs/random.ts';
 import { bridgeName } from '../../../src/domain/topic-rights.ts';
 import { isFilter, matchesFilter, messagingName, parseFilter, parseTopic } from '../../../src/domain/topics.ts';
@@ -91,81 +91,79 @@ function emqxAllows(acl: Acl, { action, topic, isRetained }: { action: string; t
   return decisive?.permission === 'allow';
 }
 
-describe('the topic policy', () => {
-  it('agrees with the model on 150 000 topics and filters', () => {
-    const disagreements: unknown[] = [];
-    const allowed = { publish: 0, subscribe: 0 };
-    for (let round = 0; round < 150_000; round++) {
-      const [username, action, topic] = [pick(users), pick(['publish', 'subscribe'] as const), createTopic()];
-      const isRetained = random() < 0.3;
-      const decided = isAllowed(username, { action, topic, isRetained });
-      if (decided) allowed[action]++;
-      if (decided !== expectTopic(username, action, topic, isRetained)) {
-        disagreements.push({ username, action, topic, isRetained, decided });
-      }
+it('agrees with the model on 150 000 topics and filters', () => {
+  const disagreements: unknown[] = [];
+  const allowed = { publish: 0, subscribe: 0 };
+  for (let round = 0; round < 150_000; round++) {
+    const [username, action, topic] = [pick(users), pick(['publish', 'subscribe'] as const), createTopic()];
+    const isRetained = random() < 0.3;
+    const decided = isAllowed(username, { action, topic, isRetained });
+    if (decided) allowed[action]++;
+    if (decided !== expectTopic(username, action, topic, isRetained)) {
+      disagreements.push({ username, action, topic, isRetained, decided });
     }
-    expect(disagreements).toEqual([]);
-    expect(Math.min(allowed.publish, allowed.subscribe), 'both answers were put to the test').toBeGreaterThan(5_000);
-  });
-
-  it('matches filters as the model does, and none that a device may have reaches beyond it', () => {
-    const disagreements: unknown[] = [];
-    let matches = 0;
-    for (let round = 0; round < 150_000; round++) {
-      const [filter, topic] = [createTopic(), createTopic()];
-      if (/[+#]/.test(topic) || !isFilter(filter)) continue;
-      const isMatch = matchesFilter(filter, topic);
-      if (isMatch) matches++;
-      const leaks =
-        isMatch &&
-        isAllowed(messagingName(own), { action: 'subscribe', topic: filter }) &&
-        !`${topic}/`.startsWith(`/sys/${own.productKey}/${own.deviceId}/`);
-      if (isMatch !== expectMatch(filter, topic) || leaks) disagreements.push({ filter, topic, isMatch, leaks });
-    }
-    expect(disagreements).toEqual([]);
-    expect(matches).toBeGreaterThan(1_000);
-  });
-
-  it('reads a device and an action only out of exact topics', () => {
-    const disagreements: unknown[] = [];
-    for (let round = 0; round < 50_000; round++) {
-      const topic = createTopic();
-      const [, productKey, deviceId, rest = ''] = /^\/sys\/([\w-]{1,64})\/(dev_[0-9a-z]{8})\/(.*)$/s.exec(topic) ?? [];
-      const isDevice = productKey !== undefined && deviceId !== undefined && !/[ilou]/.test(deviceId.slice(4));
-      const isExact = isDevice && actions.includes(rest);
-      if ((parseTopic(topic) !== undefined) !== isExact) disagreements.push({ topic, isExact });
-      const isFilterOfDevice = isDevice && validFilter.test(topic) && topic.length <= 256;
-      if ((parseFilter(topic) !== undefined) !== isFilterOfDevice) disagreements.push({ topic, isFilterOfDevice });
-    }
-    expect(disagreements).toEqual([]);
-  });
-
-  it('hands EMQX rules that decide as it decides itself', () => {
-    const disagreements: unknown[] = [];
-    for (let round = 0; round < 50_000; round++) {
-      const [username, topic, retain] = [pick(users), createTopic(), random() < 0.3];
-      // No broker lets an invalid topic come as far as its rules; and `$share` is resolved before them.
-      if (!isFilter(topic) || topic.startsWith('$')) continue;
-      // A rule that ends in `#` admits the level above it, too: nobody may publish there, so there is nothing to hear.
-      if (topic === `/sys/${own.productKey}/${own.deviceId}`) continue;
-      const acl = aclOf(rightsOfUser(username) ?? []);
-      for (const action of ['publish', 'subscribe'] as const) {
-        if (action === 'publish' && /[+#]/.test(topic)) continue;
-        const use = { action, topic, isRetained: action === 'publish' && retain };
-        if (emqxAllows(acl, use) !== isAllowed(username, use)) disagreements.push({ username, ...use });
-      }
-    }
-    expect(disagreements).toEqual([]);
-  });
-
-  it.each(['', 'admin', 'latchwork-bridge ', 'Latchwork-Bridge', 'acme&dev_0', 'a&dev_01abcdef&x', '&dev_01abcdef'])(
-    'gives the name %j no right at all',
-    (username) => {
-      for (const topic of ['/sys/+/+/status', '/sys/a/dev_01abcdef/status', '#', '$SYS/broker/uptime']) {
-        for (const action of ['publish', 'subscribe'] as const) {
-          expect(isAllowed(username, { action, topic })).toBe(false);
-        }
-      }
-    },
-  );
+  }
+  expect(disagreements).toEqual([]);
+  expect(Math.min(allowed.publish, allowed.subscribe), 'both answers were put to the test').toBeGreaterThan(5_000);
 });
+
+it('matches filters as the model does, and none that a device may have reaches beyond it', () => {
+  const disagreements: unknown[] = [];
+  let matches = 0;
+  for (let round = 0; round < 150_000; round++) {
+    const [filter, topic] = [createTopic(), createTopic()];
+    if (/[+#]/.test(topic) || !isFilter(filter)) continue;
+    const isMatch = matchesFilter(filter, topic);
+    if (isMatch) matches++;
+    const leaks =
+      isMatch &&
+      isAllowed(messagingName(own), { action: 'subscribe', topic: filter }) &&
+      !`${topic}/`.startsWith(`/sys/${own.productKey}/${own.deviceId}/`);
+    if (isMatch !== expectMatch(filter, topic) || leaks) disagreements.push({ filter, topic, isMatch, leaks });
+  }
+  expect(disagreements).toEqual([]);
+  expect(matches).toBeGreaterThan(1_000);
+});
+
+it('reads a device and an action only out of exact topics', () => {
+  const disagreements: unknown[] = [];
+  for (let round = 0; round < 50_000; round++) {
+    const topic = createTopic();
+    const [, productKey, deviceId, rest = ''] = /^\/sys\/([\w-]{1,64})\/(dev_[0-9a-z]{8})\/(.*)$/s.exec(topic) ?? [];
+    const isDevice = productKey !== undefined && deviceId !== undefined && !/[ilou]/.test(deviceId.slice(4));
+    const isExact = isDevice && actions.includes(rest);
+    if ((parseTopic(topic) !== undefined) !== isExact) disagreements.push({ topic, isExact });
+    const isFilterOfDevice = isDevice && validFilter.test(topic) && topic.length <= 256;
+    if ((parseFilter(topic) !== undefined) !== isFilterOfDevice) disagreements.push({ topic, isFilterOfDevice });
+  }
+  expect(disagreements).toEqual([]);
+});
+
+it('hands EMQX rules that decide as it decides itself', () => {
+  const disagreements: unknown[] = [];
+  for (let round = 0; round < 50_000; round++) {
+    const [username, topic, retain] = [pick(users), createTopic(), random() < 0.3];
+    // No broker lets an invalid topic come as far as its rules; and `$share` is resolved before them.
+    if (!isFilter(topic) || topic.startsWith('$')) continue;
+    // A rule that ends in `#` admits the level above it, too: nobody may publish there, so there is nothing to hear.
+    if (topic === `/sys/${own.productKey}/${own.deviceId}`) continue;
+    const acl = aclOf(rightsOfUser(username) ?? []);
+    for (const action of ['publish', 'subscribe'] as const) {
+      if (action === 'publish' && /[+#]/.test(topic)) continue;
+      const use = { action, topic, isRetained: action === 'publish' && retain };
+      if (emqxAllows(acl, use) !== isAllowed(username, use)) disagreements.push({ username, ...use });
+    }
+  }
+  expect(disagreements).toEqual([]);
+});
+
+it.each(['', 'admin', 'latchwork-bridge ', 'Latchwork-Bridge', 'acme&dev_0', 'a&dev_01abcdef&x', '&dev_01abcdef'])(
+  'gives the name %j no right at all',
+  (username) => {
+    for (const topic of ['/sys/+/+/status', '/sys/a/dev_01abcdef/status', '#', '$SYS/broker/uptime']) {
+      for (const action of ['publish', 'subscribe'] as const) {
+        expect(isAllowed(username, { action, topic })).toBe(false);
+      }
+    }
+  },
+);

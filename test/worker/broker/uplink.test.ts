@@ -8,7 +8,7 @@ import { type TopicAction } from '../../../src/protocol/mqtt.ts';
 import { limitSpecs } from '../../../src/limits.ts';
 import { call } from '../rig/clients/client.ts';
 import { openSocket } from '../rig/clients/socket.ts';
-import { provisionDevice, sessionOf, statusOf } from '../rig/provision.ts';
+import { eventsOf, provisionDevice, sessionOf, statusOf } from '../rig/provision.ts';
 import type { PropertiesView } from '../../../src/domain/device/core/views.ts';
 import { unwrap, type Outcome } from '../../../src/domain/refusal.ts';
 
@@ -32,10 +32,10 @@ async function post(items: unknown[], spoolId = 'spool-1') {
 const positionOf = async (device: DeviceIdentity) => (await statusOf(device)).position;
 
 /** How many messages were not used, by reason. */
-async function rejectionsOf({ deviceId }: DeviceIdentity): Promise<Record<string, number>> {
-  const { list } = unwrap(await sessionOf(deviceId).events(inPerson(1), { page: 1, size: 20 }));
+async function rejectionsOf(device: DeviceIdentity): Promise<Record<string, number>> {
+  const events = await eventsOf(device);
   return Object.fromEntries(
-    list.flatMap((event) => (event.status === 'message_rejected' ? [[event.reason, event.count]] : [])),
+    events.flatMap((event) => (event.status === 'message_rejected' ? [[event.reason, event.count ?? 0]] : [])),
   );
 }
 
@@ -180,13 +180,12 @@ it('a device that sends too much is not pushed beyond its limit, and a second la
   const items = positions.map((position) => ({ ...itemOf(device, report(position)), receivedAtMs }));
   const tooMany = { result: 'rejected', reason: 'too_many_messages' };
   expect((await post(items)).slice(max)).toEqual(items.slice(max).map(({ seq }) => ({ seq, ...tooMany })));
-  await vi.waitFor(async () => expect(await positionOf(device)).toBe('down'), 5_000);
+  await vi.waitFor(async () => expect(await positionOf(device)).toBe('down'));
   const pushed: unknown[] = [];
   while (pushed.at(-1) !== 'down') {
     const { payload } = (await socket.next()) as { payload: { params?: { position: string } } };
     if (payload.params !== undefined) pushed.push(payload.params.position);
   }
   expect(pushed).toEqual([...Array.from({ length: max }, () => 'up'), 'down']);
-  const events = unwrap(await sessionOf(device.deviceId).events(inPerson(1), { page: 1, size: 10 }));
-  expect(events.list).toContainEqual(expect.objectContaining({ status: 'flooded', count: 3 }));
+  expect(await eventsOf(device)).toContainEqual(expect.objectContaining({ status: 'flooded', count: 3 }));
 });

@@ -1,35 +1,28 @@
 // Administration of one device: renaming, disabling, new credentials, and that revocation reaches live sessions.
 import { env } from 'cloudflare:workers';
 import { evictDurableObject, runDurableObjectAlarm } from 'cloudflare:test';
-import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { readConfig } from '../../../src/config.ts';
 import { digestOf } from '../../../src/crypto/secrets.ts';
 import { topicOf } from '../../../src/domain/topics.ts';
 import { topicActions } from '../../../src/protocol/mqtt.ts';
 import { createContext } from '../../../src/context.ts';
 import { disconnectClient } from '../../../src/services/broker/provisioner-emqx.ts';
-import { bringUp, TestBridge } from '../rig/clients/bridge.ts';
-import { call, createUser, type Answer, type TestUser } from '../rig/clients/client.ts';
+import { bringUp } from '../rig/clients/bridge.ts';
+import { call, type Answer } from '../rig/clients/client.ts';
+import { bridge, control, nextCommand, owner, prepareOwnerAndBridge, unheard, up } from '../rig/commands.ts';
 import { reportConnected as connect, sessionOf } from '../rig/provision.ts';
 import { openSocket, type TestSocket } from '../rig/clients/socket.ts';
 import { wireErrorOf } from '../../../src/domain/refusal.ts';
 
-const { propertyPost, propertySet, status } = topicActions;
+const { propertyPost, status } = topicActions;
 
 type Mqtt = Record<'server' | 'username' | 'password' | 'clientId', string> &
   Record<'port' | 'portTLS' | 'keepAlive', number>;
 type Device = { productKey: string; deviceId: string; mqtt: Mqtt };
 type View = { name: string; status: string; statusCode: number; statusText: string };
 
-let bridge: TestBridge;
-let owner: TestUser;
-beforeAll(async () => {
-  [bridge, owner] = await Promise.all([TestBridge.dialIn(), createUser()]);
-});
-afterAll(() => bridge.close());
-afterEach(() => {
-  vi.restoreAllMocks();
-});
+prepareOwnerAndBridge();
 
 let count = 0;
 async function activate(): Promise<Device> {
@@ -40,10 +33,10 @@ async function activate(): Promise<Device> {
   return { productKey, deviceId: data.deviceId, mqtt: data.mqtt };
 }
 
-const change = ({ deviceId }: Device, body: unknown, user = owner): Promise<Answer<View>> =>
-  call('PATCH', `/devices/${deviceId}`, { token: user.token, body });
-const replace = ({ deviceId }: Device, user = owner): Promise<Answer<{ deviceId: string; mqtt: Mqtt }>> =>
-  call('POST', `/devices/${deviceId}/credentials`, { token: user.token });
+const change = ({ deviceId }: Device, body: unknown): Promise<Answer<View>> =>
+  call('PATCH', `/devices/${deviceId}`, { token: owner.token, body });
+const replace = ({ deviceId }: Device): Promise<Answer<{ deviceId: string; mqtt: Mqtt }>> =>
+  call('POST', `/devices/${deviceId}/credentials`, { token: owner.token });
 const read = async <T = View>({ deviceId }: Device, path = '') =>
   (await call<T>('GET', `/devices/${deviceId}${path}`, { token: owner.token })).data;
 
@@ -124,12 +117,8 @@ describe('a disabled device', () => {
       message: 'device_disabled',
     });
     expect(await report(device, { position: 'up' })).toBe('device_disabled');
-    const path = `/devices/${device.deviceId}/control`;
-    expect(await call('POST', path, { token: owner.token, body: { action: 'trigger' } })).toMatchObject({
-      status: 403,
-      message: 'device_disabled',
-    });
-    expect(bridge.waitingFor(device, propertySet)).toEqual([]);
+    expect(await control(device, { action: 'trigger' })).toMatchObject({ status: 403, message: 'device_disabled' });
+    expect(unheard(device)).toEqual([]);
 
     expect((await change(device, { disabled: false })).data).toMatchObject({ status: 'offline' });
     expect(await logIn(device)).toBe('accepted');
@@ -161,13 +150,12 @@ describe('a disabled device', () => {
 
   it('is sent no kept command', async () => {
     const device = await activate();
-    const path = `/devices/${device.deviceId}/control?ttl=60`;
-    await call('POST', path, { token: owner.token, body: { action: 'toggle', position: 'up' } });
-    await bridge.nextFor(device, propertySet);
+    await control(device, up, '?ttl=60');
+    await nextCommand(device);
     await change(device, { disabled: true });
     await connect(device);
     await runDurableObjectAlarm(sessionOf(device.deviceId));
-    expect(bridge.waitingFor(device, propertySet)).toEqual([]);
+    expect(unheard(device)).toEqual([]);
   });
 });
 
@@ -237,23 +225,18 @@ describe('revocation', () => {
   });
 });
 
-describe("the broker's own session of a revoked device", () => {
+it('a broker that is away when a device is revoked, or answers with an error, is in the log and keeps nobody waiting', async () => {
+  const config = readConfig(env);
   const api = { url: 'https://broker.test:18083', key: 'the-key', secret: 'the-secret' };
-  const contextWith = (given: typeof api | undefined) => {
-    const config = readConfig(env);
-    return createContext(env, { ...config, broker: { ...config.broker, api: given } });
-  };
-  const identity = { productKey: 'switch', deviceId: 'dev_00000000' };
-
-  it('keeps nobody waiting: a broker that is away or answers with an error is in the log', async () => {
-    const log = vi.spyOn(console, 'warn').mockReturnValue();
-    const fetch = vi.spyOn(globalThis, 'fetch').mockRejectedValueOnce(new Error('connection refused'));
-    await disconnectClient(contextWith(api), identity);
-    fetch.mockResolvedValueOnce(new Response('no', { status: 401 }));
-    await disconnectClient(contextWith(api), identity);
-    fetch.mockResolvedValueOnce(new Response(null, { status: 404 }));
-    await disconnectClient(contextWith(api), identity);
-    expect(log).toHaveBeenCalledTimes(2);
-    expect(JSON.stringify(log.mock.calls)).not.toContain('the-secret');
-  });
+  const context = createContext(env, { ...config, broker: { ...config.broker, api } });
+  const end = () => disconnectClient(context, { productKey: 'switch', deviceId: 'dev_00000000' });
+  const log = vi.spyOn(console, 'warn').mockReturnValue();
+  const fetch = vi.spyOn(globalThis, 'fetch').mockRejectedValueOnce(new Error('connection refused'));
+  await end();
+  fetch.mockResolvedValueOnce(new Response('no', { status: 401 }));
+  await end();
+  fetch.mockResolvedValueOnce(new Response(null, { status: 404 }));
+  await end();
+  expect(log).toHaveBeenCalledTimes(2);
+  expect(JSON.stringify(log.mock.calls)).not.toContain('the-secret');
 });

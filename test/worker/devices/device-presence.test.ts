@@ -1,31 +1,22 @@
 // Presence of the real object: what subscribers, D1 and the history learn, and when, over sleep and wrong clocks.
 import { env } from 'cloudflare:workers';
-import { evictDurableObject } from 'cloudflare:test';
-import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { openDatabase } from '../../../src/db/client.ts';
 import { writeProjections } from '../../../src/db/devices/devices.ts';
+import { topicOf } from '../../../src/domain/topics.ts';
 import { topicActions } from '../../../src/protocol/mqtt.ts';
-import { bringUp, TestBridge } from '../rig/clients/bridge.ts';
-import { call, createUser, makeDevice, type TestUser } from '../rig/clients/client.ts';
-import { reportConnected as connect, reportDisconnected as disconnect, sessionOf } from '../rig/provision.ts';
-import { openSocket } from '../rig/clients/socket.ts';
-import { ring, setClock } from '../rig/commands.ts';
+import { bringUp } from '../rig/clients/bridge.ts';
+import { call, makeDevice } from '../rig/clients/client.ts';
+import { reportConnected as connect, reportDisconnected as disconnect } from '../rig/provision.ts';
+import { listenAs } from '../rig/clients/relay.ts';
+import { bridge, owner, prepareOwnerAndBridge, ring, setClock, sleep, type Device } from '../rig/commands.ts';
 
 const { propertyPost, status } = topicActions;
 
-type Device = { productKey: string; deviceId: string };
 type Event = { status: string; reason: string; detail: string; time: string };
 type Page = { list: Event[]; total: number; page: number; size: number };
 
-let bridge: TestBridge;
-let owner: TestUser;
-beforeAll(async () => {
-  [bridge, owner] = await Promise.all([TestBridge.dialIn(), createUser()]);
-});
-afterAll(() => bridge.close());
-afterEach(() => {
-  vi.restoreAllMocks();
-});
+prepareOwnerAndBridge();
 
 const activate = (offlineGraceSeconds = 5) => makeDevice(owner, { offlineGraceSeconds });
 
@@ -42,10 +33,8 @@ const said = async (device: Device) => (await bridge.nextFor(device, status)).bo
 describe('a change that the device did not announce', () => {
   it('is published at the broker and pushed to the relay, with the time of the service', async () => {
     const device = await activate(0);
-    const relay = await openSocket('/mqtt');
-    await relay.ask({ action: 'auth', token: owner.token });
-    const topic = `/sys/${device.productKey}/${device.deviceId}/status`;
-    await relay.ask({ action: 'subscribe', topic });
+    const topic = topicOf(device, status);
+    const relay = await listenAs(owner, topic);
     const before = Date.now();
     await connect(device);
     const online = await said(device);
@@ -63,7 +52,7 @@ describe('a change that the device did not announce', () => {
     const device = await activate(0);
     bridge.hasSubscribers = 'refused';
     await connect(device);
-    await evictDurableObject(sessionOf(device.deviceId));
+    await sleep(device);
     bridge.hasSubscribers = null;
     expect(bridge.waitingFor(device, status)).toEqual([]);
     expect(await ring(device)).toBe(true);
@@ -71,17 +60,15 @@ describe('a change that the device did not announce', () => {
   });
 });
 
-describe('flapping', () => {
-  it('that turns out to be none is announced when the grace is over, also after sleep', async () => {
-    const device = await activate(5);
-    await connect(device);
-    await said(device);
-    await disconnect(device);
-    await evictDurableObject(sessionOf(device.deviceId));
-    setClock(Date.now() + 5_001);
-    await ring(device);
-    expect((await said(device)).status).toBe('offline');
-  });
+it('flapping that turns out to be none is announced when the grace is over, also after sleep', async () => {
+  const device = await activate(5);
+  await connect(device);
+  await said(device);
+  await disconnect(device);
+  await sleep(device);
+  setClock(Date.now() + 5_001);
+  await ring(device);
+  expect((await said(device)).status).toBe('offline');
 });
 
 describe('GET /devices/:deviceId/events', () => {
@@ -121,85 +108,71 @@ describe('GET /devices/:deviceId/events', () => {
   });
 });
 
-describe('silence', () => {
-  it('ends a device that its broker holds only after a day, counted from its last message over sleep', async () => {
-    const device = await activate();
-    const hourMs = 3_600_000;
-    const startMs = Date.now();
-    await connect(device, startMs);
-    await said(device);
-    for (const hours of [4, 8]) {
-      await evictDurableObject(sessionOf(device.deviceId));
-      setClock(startMs + hours * hourMs);
-      await bringUp(device, { action: propertyPost, payload: { position: 'up' } });
-    }
-    for (const [hours, online] of [[31, true] as const, [32, false] as const]) {
-      await evictDurableObject(sessionOf(device.deviceId));
-      setClock(startMs + hours * hourMs);
-      await ring(device);
-      const lastOnlineAt = new Date(startMs + 8 * hourMs).toISOString();
-      expect(await read(device, '/status')).toMatchObject({ online, lastOnlineAt });
-    }
-    expect((await eventsOf(device))[0]).toMatchObject({ status: 'offline', reason: 'silence' });
-  });
+it('inactivity ends a device that its broker holds only after a day from its last message, also over sleep', async () => {
+  const device = await activate();
+  const hourMs = 3_600_000;
+  const startMs = Date.now();
+  await connect(device, startMs);
+  await said(device);
+  for (const hours of [4, 8]) {
+    await sleep(device);
+    setClock(startMs + hours * hourMs);
+    await bringUp(device, { action: propertyPost, payload: { position: 'up' } });
+  }
+  for (const [hours, online] of [[31, true] as const, [32, false] as const]) {
+    await sleep(device);
+    setClock(startMs + hours * hourMs);
+    await ring(device);
+    const lastOnlineAt = new Date(startMs + 8 * hourMs).toISOString();
+    expect(await read(device, '/status')).toMatchObject({ online, lastOnlineAt });
+  }
+  expect((await eventsOf(device))[0]).toMatchObject({ status: 'offline', reason: 'silence' });
 });
 
-describe('the copy in D1', () => {
-  const copyOf = async ({ deviceId }: Device) =>
-    env.DB.prepare('select connection_status, last_online_at from devices where device_id = ?')
-      .bind(deviceId)
-      .first<{ connection_status: number; last_online_at: number | null }>();
-
-  it('is never overwritten by an older one', async () => {
-    const device = await activate();
-    await connect(device);
-    await expect.poll(async () => (await copyOf(device))?.connection_status).toBe(1);
-    const { projection_version: version } = (await env.DB.prepare(
-      'select projection_version from devices where device_id = ?',
-    )
-      .bind(device.deviceId)
-      .first<{ projection_version: number }>())!;
-    const older = {
-      name: 'Older',
-      isDisabled: true,
-      connectionStatus: 2,
-      lastOnlineAt: 1,
-      version,
-      owner: null,
-      dueAt: null,
-    } as const;
-    const { deviceId } = device;
-    await writeProjections(openDatabase(env.DB, 'first-primary'), [{ deviceId, projection: older }]);
-    expect((await copyOf(device))?.connection_status).toBe(1);
-  });
+it('the projection in D1 is never overwritten by an older one', async () => {
+  const device = await activate();
+  const { deviceId } = device;
+  const select = env.DB.prepare('select connection_status, projection_version from devices where device_id = ?');
+  const row = () => select.bind(deviceId).first<{ connection_status: number; projection_version: number }>();
+  await connect(device);
+  await expect.poll(async () => (await row())?.connection_status).toBe(1);
+  const version = (await row())!.projection_version;
+  const older = {
+    name: 'Older',
+    isDisabled: true,
+    connectionStatus: 2,
+    lastOnlineAt: 1,
+    owner: null,
+    dueAt: null,
+  } as const;
+  await writeProjections(openDatabase(env.DB, 'first-primary'), [{ deviceId, projection: { ...older, version } }]);
+  expect((await row())?.connection_status).toBe(1);
 });
 
-describe('sleep between every two steps', () => {
-  it('changes neither presence nor history nor what subscribers hear', async () => {
-    const [awake, sleepy] = [await activate(0), await activate(0)];
-    const base = Date.now() - 3_600_000;
-    const steps: ((device: Device) => Promise<unknown>)[] = [
-      (device) => connect(device, base),
-      (device) => bringUp(device, { action: propertyPost, payload: { position: 'up' } }),
-      (device) => connect(device, base + 60_000),
-      (device) => disconnect(device, base, 'takenover'),
-      (device) => bringUp(device, { action: status, payload: { status: 'offline' } }),
-      (device) => bringUp(device, { action: propertyPost, payload: { angle: 3 } }),
-      (device) => disconnect(device, base + 60_000),
-      (device) => connect(device, base + 60_000),
-      (device) => bringUp(device, { action: status, payload: 'nonsense' }),
-      (device) => connect(device, base + 120_000),
-    ];
-    for (const [index, step] of steps.entries()) {
-      await step(awake);
-      await step(sleepy);
-      await evictDurableObject(sessionOf(sleepy.deviceId));
-      const withoutTimes = async (device: Device) =>
-        (await eventsOf(device)).map((event) => ({ ...event, time: undefined }));
-      expect(await withoutTimes(sleepy), `after step ${index}`).toEqual(await withoutTimes(awake));
-      expect(await isOnline(sleepy), `after step ${index}`).toBe(await isOnline(awake));
-    }
-    const words = (device: Device) => bridge.waitingFor(device, status).map((body) => (body as Event).status);
-    await expect.poll(() => words(sleepy)).toEqual(words(awake));
-  });
+it('sleep between every two steps changes neither presence nor history nor what subscribers hear', async () => {
+  const [awake, sleepy] = [await activate(0), await activate(0)];
+  const base = Date.now() - 3_600_000;
+  const steps: ((device: Device) => Promise<unknown>)[] = [
+    (device) => connect(device, base),
+    (device) => bringUp(device, { action: propertyPost, payload: { position: 'up' } }),
+    (device) => connect(device, base + 60_000),
+    (device) => disconnect(device, base, 'takenover'),
+    (device) => bringUp(device, { action: status, payload: { status: 'offline' } }),
+    (device) => bringUp(device, { action: propertyPost, payload: { angle: 3 } }),
+    (device) => disconnect(device, base + 60_000),
+    (device) => connect(device, base + 60_000),
+    (device) => bringUp(device, { action: status, payload: 'nonsense' }),
+    (device) => connect(device, base + 120_000),
+  ];
+  for (const [index, step] of steps.entries()) {
+    await step(awake);
+    await step(sleepy);
+    await sleep(sleepy);
+    const withoutTimes = async (device: Device) =>
+      (await eventsOf(device)).map((event) => ({ ...event, time: undefined }));
+    expect(await withoutTimes(sleepy), `after step ${index}`).toEqual(await withoutTimes(awake));
+    expect(await isOnline(sleepy), `after step ${index}`).toBe(await isOnline(awake));
+  }
+  const words = (device: Device) => bridge.waitingFor(device, status).map((body) => (body as Event).status);
+  await expect.poll(() => words(sleepy)).toEqual(words(awake));
 });

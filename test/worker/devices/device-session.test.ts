@@ -61,28 +61,26 @@ async function tablesOf(deviceId: string): Promise<string[]> {
   );
 }
 
-describe('an object that was never provisioned', () => {
-  it('answers device_not_found to everything and writes nothing', async () => {
-    const device = { deviceId: 'dev_00000000', productKey: 'switch' };
-    const session = sessionOf(device.deviceId);
-    const login = { productKey: 'switch', passwordDigest: await digestOf('guess') };
-    for (const outcome of [
-      await session.authenticate(login),
-      await session.authenticate({ ...login, relayShard: 'relay-0' }),
-      await session.status(inPerson(1)),
-      await session.command(inPerson(1), trigger),
-      await requestSubscription(device, 'relay-0'),
-    ]) {
-      expect(outcome).toMatchObject(notFound);
-    }
-    const results = await ingest(session, 'switch', 'spool', [messageOf(status, { status: 'online' })]);
-    expect(results).toEqual([{ result: 'rejected', reason: 'device_not_found' }]);
-    await reportConnected(device);
-    await session.decide({ kind: 'subscription_ended', shard: 'relay-0', registrationId: 1 });
-    await session.decide({ kind: 'deleted', actor: null });
-    expect(await tablesOf(device.deviceId)).toEqual([]);
-    expect(await runInDurableObject(session, (_, { storage }) => storage.getAlarm())).toBeNull();
-  });
+it('an object that was never provisioned answers device_not_found to everything and writes nothing', async () => {
+  const device = { deviceId: 'dev_00000000', productKey: 'switch' };
+  const session = sessionOf(device.deviceId);
+  const login = { productKey: 'switch', passwordDigest: await digestOf('guess') };
+  for (const outcome of [
+    await session.authenticate(login),
+    await session.authenticate({ ...login, relayShard: 'relay-0' }),
+    await session.status(inPerson(1)),
+    await session.command(inPerson(1), trigger),
+    await requestSubscription(device, 'relay-0'),
+  ]) {
+    expect(outcome).toMatchObject(notFound);
+  }
+  const results = await ingest(session, 'switch', 'spool', [messageOf(status, { status: 'online' })]);
+  expect(results).toEqual([{ result: 'rejected', reason: 'device_not_found' }]);
+  await reportConnected(device);
+  await session.decide({ kind: 'subscription_ended', shard: 'relay-0', registrationId: 1 });
+  await session.decide({ kind: 'deleted', actor: null });
+  expect(await tablesOf(device.deviceId)).toEqual([]);
+  expect(await runInDurableObject(session, (_, { storage }) => storage.getAlarm())).toBeNull();
 });
 
 describe('a session', () => {
@@ -108,16 +106,14 @@ describe('a session', () => {
   });
 });
 
-describe('rows', () => {
-  it('are one for a batch of many changes', async () => {
-    const device = await provisionDevice();
-    await reportConnected(device);
-    await untilSettled(device.deviceId);
-    const before = await rowsWritten(device.deviceId);
-    const messages = Array.from({ length: 100 }, (_, angle) => messageOf(propertyPost, { angle }));
-    await ingest(sessionOf(device.deviceId), device.productKey, 'spool', messages);
-    expect(await rowsWritten(device.deviceId)).toBe(before + 1);
-  });
+it('a batch of many changes is one row', async () => {
+  const device = await provisionDevice();
+  await reportConnected(device);
+  await untilSettled(device.deviceId);
+  const before = await rowsWritten(device.deviceId);
+  const messages = Array.from({ length: 100 }, (_, angle) => messageOf(propertyPost, { angle }));
+  await ingest(sessionOf(device.deviceId), device.productKey, 'spool', messages);
+  expect(await rowsWritten(device.deviceId)).toBe(before + 1);
 });
 
 describe('a deleted device', () => {

@@ -1,7 +1,7 @@
 // Presence on a direct connection is exact, and its reasons are in the events: take-over, will, keep-alive, a lost process, disabling,
 // deletion, new credentials, and a device that moves between direct and broker.
 import { evictDurableObject, runDurableObjectAlarm } from 'cloudflare:test';
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { inPerson } from '../../../src/domain/access.ts';
 import { digestOf } from '../../../src/crypto/secrets.ts';
 import { topicOf } from '../../../src/domain/topics.ts';
@@ -16,20 +16,16 @@ import {
   publishPacket,
   type Level,
 } from '../rig/clients/direct.ts';
-import { provisionDevice, sessionOf, replacePassword, type TestDevice, statusOf } from '../rig/provision.ts';
+import { eventsOf, provisionDevice, sessionOf, replacePassword, type TestDevice, statusOf } from '../rig/provision.ts';
 import { listenAs } from '../rig/clients/relay.ts';
 
 const { propertyPost, status } = topicActions;
 const owner = inPerson(1);
 
-afterEach(() => vi.restoreAllMocks());
-
 /** Newest first. */
-async function eventsOf({ deviceId }: TestDevice) {
-  const events = await sessionOf(deviceId).events(owner, { page: 1, size: 20 });
-  if (!events.ok) throw new Error(events.refusal.kind);
+async function namesOfEvents(device: TestDevice) {
   // What concerns who owns it is tested elsewhere.
-  const list = events.value.list.filter(({ status }) => status !== 'activated' && status !== 'ownership');
+  const list = (await eventsOf(device)).filter(({ status }) => status !== 'activated' && status !== 'ownership');
   return list.map(({ status, reason, detail }) => [status, reason, detail].join(' ').trim());
 }
 
@@ -47,7 +43,7 @@ describe.each<[string, Level]>([
     second.send(pingreq);
     expect((await second.next()).type).toBe(13);
     expect(await statusOf(device)).toMatchObject({ online: true });
-    expect(await eventsOf(device)).toEqual(['online connected taken_over', 'online connected']);
+    expect(await namesOfEvents(device)).toEqual(['online connected taken_over', 'online connected']);
   });
 
   it('ends in one session, however many come at once', async () => {
@@ -67,7 +63,7 @@ describe.each<[string, Level]>([
     await expect(DirectClient.connect(device, { level, password: 'tk_guess' })).rejects.toThrow('refused');
     first.send(pingreq);
     expect((await first.next()).type).toBe(13);
-    expect(await eventsOf(device)).toEqual(['login_refused wrong_password', 'online connected']);
+    expect(await namesOfEvents(device)).toEqual(['login_refused wrong_password', 'online connected']);
   });
 });
 
@@ -87,7 +83,7 @@ describe('a will', () => {
     const { device, topic, relay, client } = await connectWithWill();
     client.drop();
     expect(await relay.next()).toEqual({ topic, payload: { status: 'offline', time: 1 } });
-    expect((await eventsOf(device))[0]).toBe('offline disconnected lost');
+    expect((await namesOfEvents(device))[0]).toBe('offline disconnected lost');
     expect(await relay.ask('{"action": "ping"}')).toEqual({ action: 'pong' });
   });
 
@@ -103,7 +99,7 @@ describe('a will', () => {
     const { device, relay, client } = await connectWithWill(5);
     client.send(packet(0xe0, [4]));
     expect(await relay.next()).toMatchObject({ payload: { status: 'offline', time: 1 } });
-    expect((await eventsOf(device))[0]).toBe('offline disconnected with_will');
+    expect((await namesOfEvents(device))[0]).toBe('offline disconnected with_will');
   });
 
   it('of a session that is taken over comes before the word that the device is online', async () => {
@@ -139,7 +135,7 @@ describe('the keep-alive', () => {
       online: false,
       lastOnlineAt: new Date(startMs + 50_000).toISOString(),
     });
-    expect((await eventsOf(device))[0]).toBe('offline disconnected keep_alive');
+    expect((await namesOfEvents(device))[0]).toBe('offline disconnected keep_alive');
     await client.untilClosed();
   });
 
@@ -167,7 +163,7 @@ describe('a socket that the service lost', () => {
     const { device, relay } = await loseSession();
     expect(await statusOf(device)).toMatchObject({ online: true });
     await DirectClient.connect(device);
-    expect(await eventsOf(device)).toEqual(['online connected deployed', 'online connected']);
+    expect(await namesOfEvents(device)).toEqual(['online connected deployed', 'online connected']);
     expect(await relay.ask('{"action": "ping"}')).toEqual({ action: 'pong' });
   });
 
@@ -206,7 +202,7 @@ describe('a session ends at once', () => {
     expect([...(await client.next()).body]).toEqual([0x87, 0]);
     expect(await client.untilClosed()).toMatchObject({ code: 1008 });
     await expect(DirectClient.connect(device)).rejects.toThrow(refusal);
-    if (events.length > 0) expect(await eventsOf(device)).toEqual(expect.arrayContaining(events));
+    if (events.length > 0) expect(await namesOfEvents(device)).toEqual(expect.arrayContaining(events));
   });
 
   it('and what was sent behind has no effect', async () => {

@@ -3,7 +3,6 @@ import { describe, expect, it } from 'vitest';
 import { topicOf } from '../../../src/domain/topics.ts';
 import { encodeConnack } from '../../../src/protocol/mqtt-codec/server-packets.ts';
 import { topicActions } from '../../../src/protocol/mqtt.ts';
-import { inPerson } from '../../../src/domain/access.ts';
 import { readConfig } from '../../../src/config.ts';
 import { env } from 'cloudflare:workers';
 import {
@@ -20,7 +19,7 @@ import {
   type Level,
 } from '../rig/clients/direct.ts';
 import { send } from '../rig/clients/client.ts';
-import { provisionDevice, sessionOf, type TestDevice } from '../rig/provision.ts';
+import { eventsOf, provisionDevice, type TestDevice } from '../rig/provision.ts';
 import { directLimits } from '../../../src/domain/direct/direct-limits.ts';
 
 const { limits } = readConfig(env);
@@ -205,42 +204,40 @@ describe.each(levels)('a session in %s ends', (_, level) => {
   });
 });
 
-describe('a session in MQTT 5 ends', () => {
-  it.each<[string, (device: TestDevice) => Uint8Array, number]>([
-    [
-      'MQTT5-3.3.2-8: with a topic alias',
-      (device) => packet(0x30, [...text(topicOf(device, propertyPost)), 3, 0x23, 0, 1]),
-      0x94,
-    ],
-    [
-      'MQTT5-3.2.2-14: with a retained message',
-      (device) => publishPacket(topicOf(device, status), '{}', { level: 5, retain: true }),
-      0x9a,
-    ],
-    [
-      'MQTT5 3.8.2.1.2: with a subscription identifier',
-      (device) => packet(0x82, [0, 1, 2, 0x0b, 1, ...text(topicOf(device, status)), 0]),
-      0xa1,
-    ],
-    ['MQTT5-3.1.2-23: with an expiry that CONNECT did not have', () => packet(0xe0, [0, 5, 0x11, 0, 0, 0, 9]), 0x82],
-    ['with AUTH', () => packet(0xf0, []), 0x82],
-    [
-      'MQTT5-3.3.4-7: with more than the receive maximum at once',
-      (device) => {
-        const ids = Array.from({ length: directLimits.receiveMaximum + 1 }, (_, index) => index + 1);
-        const topic = topicOf(device, propertyPost);
-        return Uint8Array.from(ids.flatMap((packetId) => [...publishPacket(topic, '{}', { level: 5, packetId })]));
-      },
-      0x93,
-    ],
-  ])('%s', async (_, bytesOf, reason) => {
-    const { device, client } = await connectNew({ level: 5 });
-    client.send(bytesOf(device));
-    let last = await client.next();
-    while (last.type === 4) last = await client.next();
-    expect([last.type, last.body[0]]).toEqual([14, reason]);
-    await client.untilClosed();
-  });
+it.each<[string, (device: TestDevice) => Uint8Array, number]>([
+  [
+    'MQTT5-3.3.2-8: with a topic alias',
+    (device) => packet(0x30, [...text(topicOf(device, propertyPost)), 3, 0x23, 0, 1]),
+    0x94,
+  ],
+  [
+    'MQTT5-3.2.2-14: with a retained message',
+    (device) => publishPacket(topicOf(device, status), '{}', { level: 5, retain: true }),
+    0x9a,
+  ],
+  [
+    'MQTT5 3.8.2.1.2: with a subscription identifier',
+    (device) => packet(0x82, [0, 1, 2, 0x0b, 1, ...text(topicOf(device, status)), 0]),
+    0xa1,
+  ],
+  ['MQTT5-3.1.2-23: with an expiry that CONNECT did not have', () => packet(0xe0, [0, 5, 0x11, 0, 0, 0, 9]), 0x82],
+  ['with AUTH', () => packet(0xf0, []), 0x82],
+  [
+    'MQTT5-3.3.4-7: with more than the receive maximum at once',
+    (device) => {
+      const ids = Array.from({ length: directLimits.receiveMaximum + 1 }, (_, index) => index + 1);
+      const topic = topicOf(device, propertyPost);
+      return Uint8Array.from(ids.flatMap((packetId) => [...publishPacket(topic, '{}', { level: 5, packetId })]));
+    },
+    0x93,
+  ],
+])('a session in MQTT 5 ends %s', async (_, bytesOf, reason) => {
+  const { device, client } = await connectNew({ level: 5 });
+  client.send(bytesOf(device));
+  let last = await client.next();
+  while (last.type === 4) last = await client.next();
+  expect([last.type, last.body[0]]).toEqual([14, reason]);
+  await client.untilClosed();
 });
 
 describe.each(levels)('SUBSCRIBE in %s', (_, level) => {
@@ -326,25 +323,21 @@ describe.each(levels)('a publish in %s that is not used is an event with its rea
       client.send(pingreq);
       expect((await client.next()).type).toBe(13);
     }
-    const events = await sessionOf(device.deviceId).events(inPerson(1), { page: 1, size: 10 });
-    const list = (events.ok ? events.value.list : []).filter(({ status: kind }) => kind === 'message_rejected');
+    const list = (await eventsOf(device)).filter(({ status: kind }) => kind === 'message_rejected');
     expect(list).toMatchObject([{ reason, detail: endsSession ? topic : action, count: 1 }]);
   });
 });
 
-describe('a message that has no effect', () => {
-  it('is one beyond the limit of messages: the owner sees that there were too many', async () => {
-    const { device, client } = await connectNew({ level: 5 });
-    const topic = topicOf(device, propertyPost);
-    const codes = [];
-    for (let batch = 0; batch < 13; batch++) {
-      const ids = Array.from({ length: 50 }, (_, index) => index + 1);
-      client.send(...ids.map((packetId) => publishPacket(topic, '{"params":{"angle":1}}', { level: 5, packetId })));
-      for (let left = ids.length; left > 0; left--) codes.push((await client.next()).body[2] ?? 0);
-    }
-    expect(codes.slice(0, limits.deviceMessagesPerMinute).every((code) => code === 0)).toBe(true);
-    expect(codes.at(-1)).toBe(0x97);
-    const events = await sessionOf(device.deviceId).events(inPerson(1), { page: 1, size: 10 });
-    expect(events.ok && events.value.list.map((one) => one.status)).toContain('flooded');
-  });
+it('a message beyond the limit of messages has no effect: the owner sees that there were too many', async () => {
+  const { device, client } = await connectNew({ level: 5 });
+  const topic = topicOf(device, propertyPost);
+  const codes = [];
+  for (let batch = 0; batch < 13; batch++) {
+    const ids = Array.from({ length: 50 }, (_, index) => index + 1);
+    client.send(...ids.map((packetId) => publishPacket(topic, '{"params":{"angle":1}}', { level: 5, packetId })));
+    for (let left = ids.length; left > 0; left--) codes.push((await client.next()).body[2] ?? 0);
+  }
+  expect(codes.slice(0, limits.deviceMessagesPerMinute).every((code) => code === 0)).toBe(true);
+  expect(codes.at(-1)).toBe(0x97);
+  expect((await eventsOf(device)).map((event) => event.status)).toContain('flooded');
 });

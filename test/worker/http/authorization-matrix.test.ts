@@ -32,7 +32,9 @@ const actionsOf = (operation: Operation): readonly Action[] => operation['x-acti
 /** What is offered to others is hidden from everybody else, the owner included. */
 const isOffer = (operation: Operation) => actionsOf(operation).includes('answerOffers');
 /** Also hidden: what belongs to an account, which only its user may name. */
-const isHidden = (operation: Operation) => isOffer(operation) || actionsOf(operation).includes('manageSessions');
+const ofAccount = ['manageSessions', 'manageNotices', 'manageWebhooks'];
+const isHidden = (operation: Operation) =>
+  isOffer(operation) || actionsOf(operation).some((action) => ofAccount.includes(action));
 /** The owner cannot: only the product's owner, and only of a device that is another user's. */
 const undoesClaim = (operation: Operation) => actionsOf(operation).includes('undoClaim');
 const takesKeys = ({ security }: Operation) => security?.some((scheme) => 'apiKey' in scheme) === true;
@@ -138,8 +140,9 @@ describe.each(ways)('with a device connected %s', (way) => {
       expect(withProduct.length).toBeGreaterThan(10);
       expect(await lettingIn(withProduct, ownerObjects, { key }, /^403 forbidden$/)).toEqual([]);
       const withoutIds = operations.filter((one) => takesKeys(one) && !one.path.includes('{'));
-      // Each of them is tried below or in authorization-views.test.ts.
-      const tried = ['GET devices', 'GET products', 'GET users/me', 'POST devices/claim-tokens', 'POST products'];
+      // Each of them is tried below, in authorization-views.test.ts or in webhooks.test.ts.
+      const reads = ['GET devices', 'GET products', 'GET users/me', 'GET webhooks'];
+      const tried = [...reads, 'POST devices/claim-tokens', 'POST products', 'POST webhooks'];
       expect(withoutIds.map((one) => nameOf(one).replace('/api/v1/', '')).sort()).toEqual(tried);
       const lists = await Promise.all(['/devices', '/products'].map((path) => call('GET', path, { key })));
       expect(lists).toMatchObject([{ data: { total: 0, list: [] } }, { data: { total: 1 } }]);
@@ -165,10 +168,18 @@ describe.each(ways)('with a device connected %s', (way) => {
         await lettingIn(hidden, ownerObjects, { token }, /^404 not_found$/),
         await lettingIn(withObjects, missingObjects, { token }, missing),
         await lettingIn(byKey, missingObjects, { key }, missing),
+        await lettingIn(byKey.filter(isHidden), ownerObjects, { key }, /^404 not_found$/),
       ];
       for (const objects of [ownerObjects, { ...ownerObjects, deviceId: unclaimed.deviceId }]) {
         letIn.push(await lettingIn(others, objects, { token }, /^403 forbidden$/));
-        letIn.push(await lettingIn(byKey, objects, { key }, /^403 forbidden$/));
+        letIn.push(
+          await lettingIn(
+            byKey.filter((one) => !isHidden(one)),
+            objects,
+            { key },
+            /^403 forbidden$/,
+          ),
+        );
       }
       expect(letIn.flat()).toEqual([]);
     });
@@ -273,8 +284,8 @@ describe.each(ways)('with a device connected %s', (way) => {
       const deletions = operations.filter(isDelete).sort((one, other) => other.path.length - one.path.length);
       // What deletions take away is asked for before, and the key that does not survive them is not used for them.
       for (const operation of [...operations.filter((one) => !isDelete(one)), ...deletions]) {
-        // Ending a lease needs one: schedules.test.ts.
-        if (operation.path.endsWith('/lease') || undoesClaim(operation)) continue;
+        // Ending a lease needs one, a redelivery events: schedules.test.ts, webhooks.test.ts.
+        if (/\/(lease|redeliver)$/.test(operation.path) || undoesClaim(operation)) continue;
         if (isOffer(operation) && operation.method !== 'GET') continue;
         const body = exampleBody(document, operation);
         const sent = operation.requestBody?.required === true ? { body } : {};

@@ -30,6 +30,8 @@ const schedule =
   'author.userId author.withKey nextDueAt why';
 const securityEvent = 'kind at count clientAddress';
 const account = 'userId username email emailVerified createdAt';
+const notice = 'noticeId cause deviceId deviceName at detail.event detail.clientAddress again isRead';
+const webhook = 'webhookId url types[] productKey deviceIds disabledBecause createdAt';
 const invitation = 'invitationId role createdAt expiresAt';
 
 const forEverybody = {};
@@ -48,7 +50,9 @@ const table: Record<string, Record<string, string>> = {
     'operator viewer': empty,
   },
   '/api/v1/users/me/security-events': {
-    'owner productOwner': paged(`${securityEvent} detail.keyId detail.deviceId detail.userId detail.role`),
+    'owner productOwner': paged(
+      `${securityEvent} detail.keyId detail.deviceId detail.userId detail.role detail.webhookId`,
+    ),
     stranger: paged(`${securityEvent} detail.keyId`),
     'operator viewer': empty,
   },
@@ -60,6 +64,26 @@ const table: Record<string, Record<string, string>> = {
   '/api/v1/users/me/blocked-senders': {
     viewer: paged('userId email'),
     'owner productOwner operator stranger': empty,
+  },
+  '/api/v1/users/me/notices': {
+    'owner productOwner': `${paged(`${notice} detail.keyId detail.webhookId`)} unread`,
+    stranger: `${paged(`${notice} detail.keyId`)} unread`,
+    'operator viewer': `${empty} unread`,
+  },
+  '/api/v1/users/me/notice-settings': {
+    'owner productOwner operator viewer stranger': 'off offlineAfterSeconds handHours quietHours',
+  },
+  '/api/v1/users/me/push-subscriptions': {
+    'owner productOwner': 'publicKey list[].subscriptionId list[].host list[].createdAt',
+    'operator viewer stranger': 'publicKey list',
+  },
+  '/api/v1/webhooks': {
+    'owner productOwner manage': paged(webhook),
+    'operator viewer stranger bound other': empty,
+  },
+  '/api/v1/webhooks/{webhookId}': { 'owner productOwner manage': webhook },
+  '/api/v1/webhooks/{webhookId}/deliveries': {
+    'owner productOwner manage': paged('messageId at status problem tookMs deviceId type'),
   },
   '/api/v1/products': { 'owner productOwner read bound other': paged(product), 'operator viewer stranger': empty },
   '/api/v1/products/{productKey}': { 'owner productOwner read bound': product },

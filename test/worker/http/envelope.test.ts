@@ -1,7 +1,7 @@
 // What every request and answer has in common: the envelope, bodies, headers, CORS, request ids and log lines.
 import { env } from 'cloudflare:workers';
 import { createExecutionContext } from 'cloudflare:test';
-import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
 import journal from '../../../migrations/meta/_journal.json';
 import { createApp } from '../../../src/app.ts';
 import { readConfig } from '../../../src/config.ts';
@@ -12,10 +12,6 @@ import { sendWith } from '../rig/limited.ts';
 let user: TestUser;
 beforeAll(async () => {
   user = await createUser();
-});
-
-afterEach(() => {
-  vi.restoreAllMocks();
 });
 
 type Line = Record<string, unknown>;

@@ -233,7 +233,6 @@ describe('passwords that are to be hashed', () => {
     });
     const hash = () => Promise.resolve(order.push('hash'));
     await Promise.all([queue.run(stranger, hash), queue.run(stranger, hash)]);
-    vi.restoreAllMocks();
     expect(order.slice(0, 4)).toEqual(['hash', 'rest begins', 'rest ends', 'hash']);
   });
 

@@ -6,9 +6,11 @@ import type { Projection } from '../../../src/domain/device/core/events.ts';
 import {
   callBrokerLink,
   callDevice,
+  callInbox,
   callProjectionWriter,
   callPropagator,
   callRelay,
+  callWebhook,
 } from '../../../src/objects/calls/stubs.ts';
 
 const namespaces = [
@@ -17,6 +19,8 @@ const namespaces = [
   'BROKER_LINK',
   'PROJECTION_WRITER',
   'PRODUCT_PROPAGATOR',
+  'WEBHOOK_ENDPOINT',
+  'USER_INBOX',
 ] as const;
 
 async function callEach(hint: string): Promise<unknown[]> {
@@ -33,6 +37,8 @@ async function callEach(hint: string): Promise<unknown[]> {
   await callBrokerLink(vars, 'idempotent').health();
   await callProjectionWriter(vars, 'projections', 'once').write('dev_00000000', {} as Projection);
   await callPropagator(vars, 1, 'idempotent').start();
+  await callWebhook(vars, 'webhook', 'idempotent').delete();
+  await callInbox(vars, 1, 'idempotent').delete();
   return options;
 }
 

@@ -217,7 +217,6 @@ describe('for a user for whom the operator has set another limit', () => {
     for (const index of [1, 2]) expect((await request(other, keys[1], index)).message).toBe('success');
     await setLimit(owner, name, limit + 1);
     expect((await request(owner, keys[0], 3)).message).toBe('success');
-    vi.restoreAllMocks();
   });
 
   it('members and invitations of each device are bounded, also if they are made at once, and by it', async () => {

@@ -294,7 +294,6 @@ describe('registering claim codes', () => {
     ];
     const { results } = await env.DB.prepare('select * from devices where device_sn = ?').bind('SN-1').all();
     expect(JSON.stringify([answers, lines, results])).not.toContain(secret);
-    vi.restoreAllMocks();
   });
 });
 

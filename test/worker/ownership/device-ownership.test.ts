@@ -107,13 +107,10 @@ it("the product's owner sees a claimed device in figures, may disable and enable
   const { deviceId, productKey, mqtt } = await claimed();
   await call('PATCH', `/devices/${deviceId}`, { ...as(anna), body: { name: "Anna's hall" } });
   await logIn(mqtt);
-  await vi.waitFor(
-    async () => {
-      const figures = await call('GET', `/products/${productKey}/figures`, as(maker));
-      expect(figures.data).toEqual({ devices: 1, online: 1, claimed: 1, activatedToday: 1 });
-    },
-    { timeout: 8_000 },
-  );
+  await vi.waitFor(async () => {
+    const figures = await call('GET', `/products/${productKey}/figures`, as(maker));
+    expect(figures.data).toEqual({ devices: 1, online: 1, claimed: 1, activatedToday: 1 });
+  });
   const disable = { ...as(maker), body: { disabled: true } };
   const disabled = await call<{ projectId: string }>('PATCH', `/devices/${deviceId}`, disable);
   expect(disabled).toMatchObject({

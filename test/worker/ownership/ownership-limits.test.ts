@@ -1,6 +1,6 @@
 // The limits of claiming, handing on and pairing again (docs/limits.md), each reached.
 import { env } from 'cloudflare:workers';
-import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { beforeAll, expect, it, vi } from 'vitest';
 import { digestOf } from '../../../src/crypto/secrets.ts';
 import { call, createUser, makeProduct, type TestUser } from '../rig/clients/client.ts';
 import { callLimited, callWith, limiter } from '../rig/limited.ts';
@@ -28,84 +28,78 @@ async function inTheFuture<T>(ms: number, run: () => Promise<T>): Promise<T> {
   return run().finally(() => clock.mockRestore());
 }
 
-describe('claim tokens of a user', () => {
-  const limits = 'claimTokensPerUser=2';
+const limits = 'claimTokensPerUser=2';
 
-  it('are bounded, also when they are made at once; one that is used or too old makes room', async () => {
-    const user = await createUser();
-    const answers = await Promise.all([1, 2, 3, 4].map(() => makeToken(user, limits)));
-    expect(answers.map(({ status }) => status).sort()).toEqual([200, 200, 400, 400]);
-    expect(answers.find(({ status }) => status === 400)).toMatchObject({
-      message: 'too_many_claim_tokens',
-      data: null,
-    });
-    expect((await makeToken(await createUser(), limits)).status).toBe(200);
-    const token = answers.find(({ status }) => status === 200)!.data.token;
-    expect((await activate(newSerial(), token)).status).toBe(200);
-    expect((await makeToken(user, limits)).status).toBe(200);
-    expect((await makeToken(user, limits)).status).toBe(400);
-    await env.DB.prepare('update claim_tokens set expires_at = 1 where user_id = ?').bind(user.userId).run();
-    expect((await makeToken(user, limits)).status).toBe(200);
+it('claim tokens of a user are bounded, also when made at once; one that is used or too old makes room', async () => {
+  const user = await createUser();
+  const answers = await Promise.all([1, 2, 3, 4].map(() => makeToken(user, limits)));
+  expect(answers.map(({ status }) => status).sort()).toEqual([200, 200, 400, 400]);
+  expect(answers.find(({ status }) => status === 400)).toMatchObject({
+    message: 'too_many_claim_tokens',
+    data: null,
+  });
+  expect((await makeToken(await createUser(), limits)).status).toBe(200);
+  const token = answers.find(({ status }) => status === 200)!.data.token;
+  expect((await activate(newSerial(), token)).status).toBe(200);
+  expect((await makeToken(user, limits)).status).toBe(200);
+  expect((await makeToken(user, limits)).status).toBe(400);
+  await env.DB.prepare('update claim_tokens set expires_at = 1 where user_id = ?').bind(user.userId).run();
+  expect((await makeToken(user, limits)).status).toBe(200);
+});
+
+const from = '198.51.100.77';
+const wrong = 'zzzzzzzzzzzzzzzzzzzz';
+const allowed = 3;
+const CLAIM_FAILURE_LIMIT = limiter(allowed);
+const production = { RATE_LIMITS: 'production', CLAIM_FAILURE_LIMIT };
+
+const claim = (token: string, address: string) =>
+  callWith(production, 'POST', `/t/${token}/api/v1/devices/activate`, {
+    headers: { 'CF-Connecting-IP': address },
+    body: { productKey, deviceSN: newSerial() },
+  });
+
+it('wrong claim tokens are refused, then their address for a minute, and no other one', async () => {
+  const counted = vi.spyOn(CLAIM_FAILURE_LIMIT, 'limit');
+  const user = await createUser();
+  const tokens: string[] = [];
+  for (let number = 0; number < 3; number++) tokens.push((await makeToken(user)).data.token);
+  for (let count = 0; count <= allowed; count++) {
+    expect(await claim(wrong, from)).toMatchObject({ status: 400, message: 'invalid_claim_token' });
+  }
+  const blocked = await claim(tokens[0]!, from);
+  expect(blocked).toMatchObject({ status: 429, message: 'too_many_requests' });
+  const waitSeconds = Number(blocked.headers.get('Retry-After'));
+  expect(waitSeconds).toBeGreaterThan(0);
+  expect(waitSeconds).toBeLessThanOrEqual(60);
+  expect(await claim(tokens[1]!, '198.51.100.78')).toMatchObject({ status: 200 });
+  expect(counted, 'nothing more was counted').toHaveBeenCalledTimes(allowed + 1);
+  expect(await inTheFuture(60_001, () => claim(tokens[0]!, from)), 'the token was not used up').toMatchObject({
+    status: 200,
   });
 });
 
-describe('wrong claim tokens of an address', () => {
-  const from = '198.51.100.77';
-  const wrong = 'zzzzzzzzzzzzzzzzzzzz';
-  const allowed = 3;
-  const CLAIM_FAILURE_LIMIT = limiter(allowed);
-  const production = { RATE_LIMITS: 'production', CLAIM_FAILURE_LIMIT };
-
-  const claim = (token: string, address: string) =>
-    callWith(production, 'POST', `/t/${token}/api/v1/devices/activate`, {
-      headers: { 'CF-Connecting-IP': address },
-      body: { productKey, deviceSN: newSerial() },
-    });
-
-  it('are refused, then the address for a minute, and no other one', async () => {
-    const counted = vi.spyOn(CLAIM_FAILURE_LIMIT, 'limit');
-    const user = await createUser();
-    const tokens: string[] = [];
-    for (let number = 0; number < 3; number++) tokens.push((await makeToken(user)).data.token);
-    for (let count = 0; count <= allowed; count++) {
-      expect(await claim(wrong, from)).toMatchObject({ status: 400, message: 'invalid_claim_token' });
-    }
-    const blocked = await claim(tokens[0]!, from);
-    expect(blocked).toMatchObject({ status: 429, message: 'too_many_requests' });
-    const waitSeconds = Number(blocked.headers.get('Retry-After'));
-    expect(waitSeconds).toBeGreaterThan(0);
-    expect(waitSeconds).toBeLessThanOrEqual(60);
-    expect(await claim(tokens[1]!, '198.51.100.78')).toMatchObject({ status: 200 });
-    expect(counted, 'nothing more was counted').toHaveBeenCalledTimes(allowed + 1);
-    expect(await inTheFuture(60_001, () => claim(tokens[0]!, from)), 'the token was not used up').toMatchObject({
-      status: 200,
-    });
+const offer = (user: TestUser, deviceId: string, limits: string) =>
+  callLimited<{ expiresAt: string }>(limits, 'POST', `/devices/${deviceId}/transfer`, {
+    token: user.token,
+    body: { email: 'bert@example.test' },
   });
-});
 
-describe('offers of a user', () => {
-  const offer = (user: TestUser, deviceId: string, limits: string) =>
-    callLimited<{ expiresAt: string }>(limits, 'POST', `/devices/${deviceId}/transfer`, {
-      token: user.token,
-      body: { email: 'bert@example.test' },
-    });
-
-  it('are bounded; another one of the same device, a withdrawal and time make room', async () => {
-    const user = await createUser();
-    const devices: string[] = [];
-    for (let number = 0; number < 3; number++) {
-      devices.push((await activate(newSerial(), (await makeToken(user)).data.token)).data.deviceId);
-    }
-    const [first, second, third] = devices as [string, string, string];
-    const limits = 'transferOffersPerUser=2';
-    for (const deviceId of [first, second, first]) expect((await offer(user, deviceId, limits)).status).toBe(200);
-    expect(await offer(user, third, limits)).toMatchObject({ status: 400, message: 'too_many_transfers', data: null });
-    await call('DELETE', `/devices/${first}/transfer`, { token: user.token });
-    expect((await offer(user, third, limits)).status).toBe(200);
-    expect((await offer(user, first, limits)).status).toBe(400);
-    await env.DB.prepare('update device_transfers set expires_at = 1 where device_id = ?').bind(second).run();
-    expect((await offer(user, first, limits)).status).toBe(200);
-  });
+it('offers of a user are bounded; another one of the same device, a withdrawal and time make room', async () => {
+  const user = await createUser();
+  const devices: string[] = [];
+  for (let number = 0; number < 3; number++) {
+    devices.push((await activate(newSerial(), (await makeToken(user)).data.token)).data.deviceId);
+  }
+  const [first, second, third] = devices as [string, string, string];
+  const limits = 'transferOffersPerUser=2';
+  for (const deviceId of [first, second, first]) expect((await offer(user, deviceId, limits)).status).toBe(200);
+  expect(await offer(user, third, limits)).toMatchObject({ status: 400, message: 'too_many_transfers', data: null });
+  await call('DELETE', `/devices/${first}/transfer`, { token: user.token });
+  expect((await offer(user, third, limits)).status).toBe(200);
+  expect((await offer(user, first, limits)).status).toBe(400);
+  await env.DB.prepare('update device_transfers set expires_at = 1 where device_id = ?').bind(second).run();
+  expect((await offer(user, first, limits)).status).toBe(200);
 });
 
 it('a pairing window is open for the seconds of the setting', async () => {

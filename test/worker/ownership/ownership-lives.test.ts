@@ -22,7 +22,7 @@ import {
   tokenOf,
 } from '../rig/ownership.ts';
 import { sessionOf, type TestDevice } from '../rig/provision.ts';
-import { authed, authOf, forbidden, openRelay, ping, pong, subscribed } from '../rig/clients/relay.ts';
+import { authOf, forbidden, listenAs, openRelay, ping, pong } from '../rig/clients/relay.ts';
 import type { TestSocket } from '../rig/clients/socket.ts';
 
 const { propertyPost, propertySet } = topicActions;
@@ -50,15 +50,6 @@ async function activate(by?: TestUser): Promise<TestDevice> {
   expect(message).toBe('success');
   return { productKey, deviceId: data.deviceId, name: data.mqtt.username, password: data.mqtt.password };
 }
-
-async function follow(auth: object, topic: string): Promise<TestSocket> {
-  const socket = await openRelay();
-  expect(await socket.ask(auth)).toEqual(authed);
-  expect(await socket.ask({ action: 'subscribe', topic })).toEqual(subscribed(topic));
-  return socket;
-}
-
-const followAs = (user: TestUser, topic: string) => follow({ action: 'auth', token: user.token }, topic);
 
 /** The frames up to the first that holds `text`, this one included. */
 async function heard(socket: TestSocket, text: string): Promise<unknown[]> {
@@ -98,7 +89,7 @@ it('a claim ends the session of an earlier activation, and none of its messages 
   await say(stranger, before, 'former');
   stranger.send(publishPacket(topicOf(before, propertyPost), 'not understood', { packetId: 8 }));
   expect((await stranger.next()).type).toBe(4);
-  const [makers, annas] = [await followAs(maker, everything), await followAs(anna, everything)];
+  const [makers, annas] = [await listenAs(maker, everything), await listenAs(anna, everything)];
   // Reports all the time, also in the very moment of the claim.
   const topic = topicOf(before, propertyPost);
   const flood = Array.from({ length: 20 }, () => publishPacket(topic, '{"params":{"text":"flood"}}'));
@@ -132,8 +123,8 @@ it('an accepted transfer leaves the direct session open, and it is the new owner
   client.send(subscribePacket(topicOf(device, propertySet)));
   await client.next();
   await say(client, device, 'former');
-  const makers = [await followAs(maker, topicOf(device, propertyPost)), await followAs(maker, everything)];
-  const berts = await followAs(bert, everything);
+  const makers = [await listenAs(maker, topicOf(device, propertyPost)), await listenAs(maker, everything)];
+  const berts = await listenAs(bert, everything);
   await handOver(device.deviceId, maker);
   expect(await of(bert, device, '/status')).toMatchObject({ online: true, status: 'online' });
   expect(await of(bert, device, '/properties')).toMatchObject({ list: [] });
@@ -166,12 +157,12 @@ it('story: buy second-hand, pair anew: it works for the new owner, and shuts out
   });
   const guestPath = new URL(link.data['url'] as string).pathname;
   const former = [
-    await followAs(anna, topic),
-    await followAs(anna, everything),
-    await followAs(friend, topic),
-    await followAs(friend, everything),
+    await listenAs(anna, topic),
+    await listenAs(anna, everything),
+    await listenAs(friend, topic),
+    await listenAs(friend, everything),
   ];
-  const asDevice = await follow(authOf(device), topic);
+  const asDevice = await listenAs(device, topic);
   await say(client, device, 'former');
   for (const socket of [...former, asDevice]) await heard(socket, '"text":"former"');
   const queued = await ask(anna, 'POST', `/devices/${deviceId}/control?ttl=600`, { action: 'toggle', position: 'up' });
@@ -194,7 +185,7 @@ it('story: buy second-hand, pair anew: it works for the new owner, and shuts out
 
   const paired = await activate(bert);
   expect(paired.deviceId).toBe(deviceId);
-  const berts = await followAs(bert, everything);
+  const berts = await listenAs(bert, everything);
   const own = await DirectClient.connect(paired);
   own.send(subscribePacket(topicOf(device, propertySet)));
   await own.next();

@@ -8,12 +8,14 @@ import { recordTopic } from '../../../src/protocol/relay.ts';
 import { RelayGateway } from '../../../src/objects/relay/relay-gateway.ts';
 import { call, createUser, makeDevice, makeProduct, type TestUser } from '../rig/clients/client.ts';
 import { handOver } from '../rig/ownership.ts';
+import { otherAddress } from '../rig/fleet.ts';
 import { sessionOf } from '../rig/provision.ts';
 import { insertRecords } from '../rig/records.ts';
 import {
   comeOnline,
   forbidden,
   itemOf,
+  listenAs,
   openRelay,
   ping,
   pong,
@@ -83,7 +85,7 @@ describe('lists', () => {
     await share(device, friend);
     await comeOnline(device);
     const isListed = async (query: string) => (await listFor(friend, query)).total === 1;
-    await vi.waitUntil(() => isListed('?status=online'), { timeout: 8_000 });
+    await vi.waitUntil(() => isListed('?status=online'));
     expect((await listFor(friend, '?status=online')).list).toMatchObject([{ deviceId: device.deviceId }]);
     await call('PATCH', `/devices/${device.deviceId}`, { token: owner.token, body: { disabled: true } });
     expect(await listFor(friend, '?status=disabled&role=viewer')).toMatchObject({ total: 1 });
@@ -98,37 +100,29 @@ describe('lists', () => {
 });
 
 describe('the relay', () => {
-  async function follow(user: TestUser, topic: string) {
-    const socket = await openRelay();
-    await socket.ask({ action: 'auth', token: user.token });
-    return { socket, answer: await socket.ask({ action: 'subscribe', topic }) };
-  }
-
   it('lets a viewer follow, and ends that at once with the membership, not what the owner follows', async () => {
     const topic = topicOf(device, 'status');
-    expect((await follow(friend, topic)).answer).toEqual(forbidden(topic));
+    const [viewer, own] = [await listenAs(friend), await listenAs(owner, topic)];
+    expect(await viewer.ask({ action: 'subscribe', topic })).toEqual(forbidden(topic));
     await share(device, friend);
-    const [viewer, own] = [await follow(friend, topic), await follow(owner, topic)];
-    expect([viewer.answer, own.answer]).toEqual([subscribed(topic), subscribed(topic)]);
+    expect(await viewer.ask({ action: 'subscribe', topic })).toEqual(subscribed(topic));
     await comeOnline(device);
-    expect(await viewer.socket.next()).toMatchObject({ topic });
-    expect(await own.socket.next()).toMatchObject({ topic });
+    expect(await viewer.next()).toMatchObject({ topic });
+    expect(await own.next()).toMatchObject({ topic });
     await remove(device, friend);
     await comeOnline(device);
-    expect(await own.socket.next()).toMatchObject({ topic });
-    expect(await viewer.socket.ask(ping), 'nothing was pushed').toEqual(pong);
-    expect(await viewer.socket.ask({ action: 'subscribe', topic })).toEqual(forbidden(topic));
+    expect(await own.next()).toMatchObject({ topic });
+    expect(await viewer.ask(ping), 'nothing was pushed').toEqual(pong);
+    expect(await viewer.ask({ action: 'subscribe', topic })).toEqual(forbidden(topic));
   });
 
   it.each(['viewer', 'operator'])(
-    'brings a %s all that is shared, its state first, and nothing of it from the removal on',
+    'brings a %s all that is shared, its state first, nothing from the removal on, and all when it is shared again',
     async (role) => {
       const everything = '/sys/+/+/status';
       await share(device, friend, role);
       await comeOnline(device);
-      const own = await follow(friend, everything);
-      expect(own.answer).toEqual(subscribed(everything));
-      const { socket } = own;
+      const socket = await listenAs(friend, everything);
       socket.send({ action: 'subscribe', topic: everything, snapshot: true });
       const topic = topicOf(device, 'status');
       expect(await socket.next()).toEqual({ topic, payload: { status: 'online', time: expect.any(Number) as number } });
@@ -140,6 +134,13 @@ describe('the relay', () => {
       socket.send({ action: 'subscribe', topic: everything, snapshot: true });
       expect(await socket.next()).toEqual(subscribed(everything));
       expect(await socket.ask(ping)).toEqual(pong);
+      const atOtherShard = await openRelay({ 'CF-Connecting-IP': otherAddress });
+      await atOtherShard.ask({ action: 'auth', token: friend.token });
+      expect(await atOtherShard.ask({ action: 'subscribe', topic: everything })).toEqual(subscribed(everything));
+      await share(device, friend, role);
+      await report(itemOf(topic, '{"status":"offline"}'));
+      const again = { topic, payload: { status: 'offline' } };
+      for (const each of [socket, atOtherShard]) expect(await each.next()).toEqual(again);
     },
   );
 
@@ -149,28 +150,25 @@ describe('the relay', () => {
     const { deviceId, mqtt } = (await call<Made>('POST', '/devices/activate', { body })).data;
     const made = { deviceId, productKey };
     const topic = topicOf(made, recordTopic);
-    const own = await follow(owner, '/sys/+/+/record');
-    const itself = await openRelay();
-    await itself.ask({ action: 'auth', ...mqtt });
-    const all = `/sys/${productKey}/${deviceId}/#`;
-    expect(await itself.ask({ action: 'subscribe', topic: all })).toEqual(subscribed(all));
+    const own = await listenAs(owner, '/sys/+/+/record');
+    const itself = await listenAs({ ...made, ...mqtt, name: mqtt.username }, `/sys/${productKey}/${deviceId}/#`);
     const told = (change: string) => ({ topic, payload: { change, time: expect.any(Number) as number } });
     await share(made, friend);
-    expect(await own.socket.next()).toEqual(told('members_changed'));
-    const viewer = await follow(friend, topic);
+    expect(await own.next()).toEqual(told('members_changed'));
+    const viewer = await listenAs(friend, topic);
     await call('PATCH', `/devices/${deviceId}`, { token: owner.token, body: { name: 'Hall' } });
-    for (const { socket } of [own, viewer]) expect(await socket.next()).toEqual(told('record_changed'));
+    for (const socket of [own, viewer]) expect(await socket.next()).toEqual(told('record_changed'));
     await remove(made, friend);
-    for (const { socket } of [own, viewer]) expect(await socket.next()).toEqual(told('members_changed'));
+    for (const socket of [own, viewer]) expect(await socket.next()).toEqual(told('members_changed'));
     expect(await itself.ask(ping)).toEqual(pong);
     await call('DELETE', `/devices/${deviceId}`, { token: owner.token });
-    expect(await own.socket.next()).toEqual(told('deleted'));
+    expect(await own.next()).toEqual(told('deleted'));
   });
 
   it('is told again of a removal that it missed', async () => {
     const topic = topicOf(device, 'status');
     await share(device, friend);
-    const viewer = await follow(friend, topic);
+    const viewer = await listenAs(friend, topic);
     const away = vi.spyOn(RelayGateway.prototype, 'endSubscriptions').mockImplementation(() => {
       throw new Error('the shard is away');
     });
@@ -178,7 +176,7 @@ describe('the relay', () => {
     expect(away).toHaveBeenCalled();
     away.mockRestore();
     await comeOnline(device);
-    expect(await viewer.socket.ask(ping), 'nothing was pushed before it was told').toEqual(pong);
+    expect(await viewer.ask(ping), 'nothing was pushed before it was told').toEqual(pong);
     const clock = vi.spyOn(Date, 'now').mockReturnValue(Date.now() + 11_000);
     await runDurableObjectAlarm(sessionOf(device.deviceId));
     clock.mockRestore();
@@ -190,12 +188,12 @@ describe('the relay', () => {
       );
     await vi.waitUntil(async () => !(await follows()));
     await comeOnline(device);
-    expect(await viewer.socket.ask(ping), 'nothing was pushed').toEqual(pong);
+    expect(await viewer.ask(ping), 'nothing was pushed').toEqual(pong);
   });
 
   it('pushes nothing to the former owner where it missed that the device has another one', async () => {
     const topic = topicOf(device, 'status');
-    const [former, theirs] = [await follow(owner, topic), await openRelay()];
+    const former = await listenAs(owner, topic);
     const unreachable = () => {
       throw new Error('the shard is away');
     };
@@ -204,13 +202,11 @@ describe('the relay', () => {
       vi.spyOn(RelayGateway.prototype, 'endSubscriptions').mockImplementation(unreachable),
     ];
     expect(await handOver(device.deviceId, owner, friend)).toMatchObject({ deviceId: device.deviceId });
-    await vi.waitFor(() => away.forEach((one) => expect(one).toHaveBeenCalled()), 15_000);
-    await theirs.ask({ action: 'auth', token: friend.token });
-    expect(await theirs.ask({ action: 'subscribe', topic })).toEqual(subscribed(topic));
+    await vi.waitFor(() => away.forEach((one) => expect(one).toHaveBeenCalled()));
+    const theirs = await listenAs(friend, topic);
     await comeOnline(device);
     expect(await theirs.next()).toMatchObject({ topic });
-    expect(await former.socket.ask(ping), 'nothing was pushed').toEqual(pong);
-    vi.restoreAllMocks();
+    expect(await former.ask(ping), 'nothing was pushed').toEqual(pong);
   });
 });
 

@@ -217,7 +217,7 @@ describe('members of a device', () => {
     const later = Date.now() + 11_000;
     const clock = vi.spyOn(Date, 'now').mockReturnValue(later);
     await runDurableObjectAlarm(sessionOf(device.deviceId));
-    await vi.waitFor(async () => expect(await listFor(friend)).toMatchObject({ total: 1 }), { timeout: 5_000 });
+    await vi.waitFor(async () => expect(await listFor(friend)).toMatchObject({ total: 1 }));
     clock.mockRestore();
   });
 });

@@ -221,7 +221,6 @@ test('more devices than one invocation may call all have the change', async () =
   );
   await setMode('readonly');
   await untilDelivered();
-  vi.restoreAllMocks();
   expect([...told].filter((name) => name.startsWith(`dev_many-${productId}-`))).toHaveLength(count);
 });
 
@@ -232,7 +231,6 @@ test('a product that is changed again and again is told to wait', async () => {
   vi.spyOn(Date, 'now').mockReturnValue(Date.now());
   for (let times = 0; times < max; times++) expect((await setMode('readonly')).status).toBe(200);
   const refused = await setMode('toggle');
-  vi.restoreAllMocks();
   expect(refused).toMatchObject({ status: 429, message: 'too_many_requests' });
   expect(Number(refused.headers.get('Retry-After'))).toBeGreaterThan(0);
 });

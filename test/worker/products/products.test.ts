@@ -1,7 +1,7 @@
 // Creating products (contract 4.2), and serial numbers that are registered before their devices activate (decision:
 // activation).
 import { beforeAll, describe, expect, it } from 'vitest';
-import { call, createUser, type TestUser } from '../rig/clients/client.ts';
+import { call, createUser, makeProduct, type TestUser } from '../rig/clients/client.ts';
 import { callLimited } from '../rig/limited.ts';
 import { tokenOf } from '../rig/ownership.ts';
 
@@ -12,13 +12,7 @@ beforeAll(async () => {
   maker = await createUser();
 });
 
-let count = 0;
-async function createProduct(more: object = {}): Promise<string> {
-  const productKey = `serials-${++count}`;
-  await call('POST', '/products', { token: maker.token, body: { productKey, name: 'Switch', ...more } });
-  return productKey;
-}
-
+const createProduct = (more: object = {}) => makeProduct(maker, more);
 const as = () => ({ token: maker.token });
 const register = (productKey: string, body: unknown, headers: Record<string, string> = {}) =>
   call<Registered>('POST', `/products/${productKey}/serials`, { ...as(), body, headers });

@@ -1,33 +1,18 @@
 // How devices learn who follows all devices of a user: leases, their end, lost objects, and devices that do not answer.
 import { evictDurableObject, runInDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { topicOf } from '../../../src/domain/topics.ts';
 import { FleetDirectory } from '../../../src/objects/fleet-directory.ts';
 import { DeviceSession } from '../../../src/objects/device/device-session.ts';
 import { RelaySnapshots } from '../../../src/objects/relay/snapshots.ts';
 import { call, createUser, makeProduct } from '../rig/clients/client.ts';
 import { provisionDevice, sessionOf } from '../rig/provision.ts';
-import {
-  authed,
-  comeOnline,
-  itemOf,
-  openRelay,
-  ping,
-  pong,
-  report,
-  shard,
-  shardName,
-  subscribed,
-  tokenOf,
-} from '../rig/clients/relay.ts';
-import type { TestSocket } from '../rig/clients/socket.ts';
+import { comeOnline, itemOf, report, shard, shardName, subscribed } from '../rig/clients/relay.ts';
 import {
   everything,
-  otherAddress,
   directoryOf,
   newUserId,
-  signIn,
   listen,
   failure,
   reportOf,
@@ -40,10 +25,6 @@ import {
   subscribe,
   frameAfterStatus,
 } from '../rig/fleet.ts';
-
-afterEach(() => {
-  vi.restoreAllMocks();
-});
 
 /** The alarm of the shard in the minute that is the user's. */
 function confirmFleets(userId: number): Promise<void> {
@@ -90,7 +71,7 @@ describe('what a device knows of such subscriptions', () => {
     for (let round = 0; round < 8; round += 1) {
       const userId = newUserId();
       const device = await provisionDevice({ ownerId: userId });
-      const socket = await signIn(userId);
+      const socket = await listen(userId);
       const announced = report(itemOf(topicOf(device, 'status'), '{"status":"online"}'));
       expect(await subscribe(socket, everything)).toEqual(subscribed(everything));
       await report(reportOf(device, 'up'));
@@ -121,43 +102,9 @@ describe('what a device knows of such subscriptions', () => {
     expect(await frameAfterStatus(socket, device)).toEqual(pushOf(device, 'up'));
   });
 
-  it('ends with the membership, and comes back with it', async () => {
-    const [ownerId, memberId] = [newUserId(), newUserId()];
-    const device = await provisionDevice({ ownerId });
-    const session = sessionOf(device.deviceId);
-    const owner = { userId: ownerId, scopes: null, productKey: null, keyId: null };
-    const party = { email: 'member@example.com', address: null };
-    const join = () =>
-      session.decide({ kind: 'member_joined', userId: memberId, role: 'viewer', invitedBy: ownerId, ...party });
-    await join();
-    await comeOnline(device);
-    const socket = await listen(memberId, everything);
-    await report(reportOf(device, 'up'));
-    expect(await socket.next()).toEqual(pushOf(device, 'up'));
-    expect(await session.decide({ kind: 'member_removed', actor: owner, userId: memberId, ...party })).toMatchObject({
-      ok: true,
-    });
-    await report(reportOf(device, 'down'));
-    // Behind what it is told of the members.
-    const next = async (from: TestSocket) => {
-      let frame;
-      do frame = (await from.next()) as { topic?: string };
-      while (frame.topic?.endsWith('/record') === true);
-      return frame;
-    };
-    socket.send(ping);
-    expect(await next(socket)).toEqual(pong);
-    const other = await openRelay({ 'CF-Connecting-IP': otherAddress });
-    expect(await other.ask({ action: 'auth', token: await tokenOf(memberId) })).toEqual(authed);
-    expect(await other.ask({ action: 'subscribe', topic: everything })).toEqual(subscribed(everything));
-    await join();
-    await report(reportOf(device, 'middle'));
-    for (const each of [socket, other]) expect(await next(each)).toEqual(pushOf(device, 'middle'));
-  });
-
   it('comes at the second try where the first failed to end a lease', async () => {
     const { userId, device } = await userWithDevice();
-    const socket = await signIn(userId);
+    const socket = await listen(userId);
     const once = vi.spyOn(DeviceSession.prototype, 'endFleetLease').mockImplementationOnce(retryable);
     expect(await socket.ask({ action: 'subscribe', topic: everything })).toEqual(subscribed(everything));
     once.mockRestore();
@@ -216,13 +163,13 @@ describe('a directory', () => {
   it('never takes a newer registration back', async () => {
     await runInDurableObject(directory(), async (fleet) => {
       await fleet.listen(1, 'relay-0');
-      const [old] = fleet.ask('dev_one');
+      const [old] = fleet.ask('dev_one').listeners;
       await fleet.listen(1, 'relay-0');
       fleet.leave('relay-0', old!.registrationId);
-      const [newer] = fleet.ask('dev_one');
+      const [newer] = fleet.ask('dev_one').listeners;
       expect(newer?.registrationId).toBeGreaterThan(old!.registrationId);
       fleet.leave('relay-0', newer!.registrationId);
-      expect(fleet.ask('dev_one')).toEqual([]);
+      expect(fleet.ask('dev_one').listeners).toEqual([]);
     });
   });
 

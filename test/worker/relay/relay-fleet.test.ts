@@ -24,7 +24,6 @@ import {
   everything,
   directoryOf,
   newUserId,
-  signIn,
   listen,
   reportOf,
   pushOf,
@@ -95,7 +94,7 @@ describe('a subscription to everything of a user', () => {
 
   it('calls a device that pushed nothing only once, however often it is made again', async () => {
     const { userId, device } = await userWithDevice();
-    const socket = await signIn(userId);
+    const socket = await listen(userId);
     const endings = vi.spyOn(DeviceSession.prototype, 'endFleetLease');
     for (let times = 0; times < 5; times += 1) {
       await socket.ask({ action: 'unsubscribe', topic: everything });
@@ -143,7 +142,7 @@ describe('a snapshot', () => {
   it('brings the present state of a device before the reply', async () => {
     const { userId, device } = await userWithDevice();
     await report(reportOf(device, 'middle'));
-    const socket = await signIn(userId);
+    const socket = await listen(userId);
     const topic = `/sys/${device.productKey}/${device.deviceId}/#`;
     socket.send({ action: 'subscribe', topic, snapshot: true });
     expect(await socket.next()).toMatchObject({ topic: topicOf(device, 'status'), payload: { status: 'online' } });
@@ -164,7 +163,7 @@ describe('a snapshot', () => {
       }),
     );
     await comeOnline({ productKey, deviceId: deviceIds[0]! });
-    const socket = await signIn(user.userId);
+    const socket = await listen(user.userId);
     socket.send({ action: 'subscribe', topic: '/sys/+/+/status', snapshot: true });
     const pushes = [await socket.next(), await socket.next(), await socket.next()];
     const expected = deviceIds.map((deviceId, index): unknown =>
@@ -179,7 +178,7 @@ describe('a snapshot', () => {
 
   it('of a device of somebody else is refused like the subscription', async () => {
     const [device] = await ownDevices(newUserId(), 1);
-    const socket = await signIn(newUserId());
+    const socket = await listen(newUserId());
     const topic = `/sys/${device!.productKey}/${device!.deviceId}/#`;
     expect(await socket.ask({ action: 'subscribe', topic, snapshot: true })).toEqual(forbidden(topic));
   });

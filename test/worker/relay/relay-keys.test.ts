@@ -2,9 +2,9 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
-import { readConfig } from '../../../src/config.ts';
 import { RelayGateway } from '../../../src/objects/relay/relay-gateway.ts';
 import { RelayKeys } from '../../../src/objects/relay/keys.ts';
+import { createKey, type Key } from '../rig/authorization-callers.ts';
 import { call, createUser, makeDevice, type TestUser } from '../rig/clients/client.ts';
 import {
   authed,
@@ -18,34 +18,30 @@ import {
   subscribed,
 } from '../rig/clients/relay.ts';
 import type { TestSocket } from '../rig/clients/socket.ts';
+import type { TestDevice } from '../rig/provision.ts';
 import { everything, pushOf, reportOf } from '../rig/fleet.ts';
-
-type Device = { deviceId: string; productKey: string };
-type Key = { keyId: string; apiKey: string };
 
 const refused = (message: string) => ({ action: 'auth', code: 401, message });
 
 let owner: TestUser;
-let lamp: Device;
-let lock: Device;
+let lamp: TestDevice;
+let lock: TestDevice;
 
 beforeAll(async () => {
   owner = await createUser();
   [lamp, lock] = [await activate(owner), await activate(owner)];
 });
 
-async function activate(user: TestUser): Promise<Device> {
+async function activate(user: TestUser) {
   const device = await makeDevice(user);
   await comeOnline(device);
   return device;
 }
 
-const makeKey = async (body: object = {}, { token }: TestUser = owner) =>
-  (await call<Key>('POST', '/users/api-keys', { token, body })).data;
 const authOf = ({ keyId, apiKey }: Key) => ({ action: 'auth' as const, keyId, apiKey });
 const deleteKey = ({ keyId }: Key) => call('DELETE', `/users/api-keys/${keyId}`, { token: owner.token });
 const subscribe = (topic: string, snapshot = false) => ({ action: 'subscribe', topic, ...(snapshot && { snapshot }) });
-const topicsOf = (device: Device) => `/sys/${device.productKey}/${device.deviceId}/#`;
+const topicsOf = (device: TestDevice) => `/sys/${device.productKey}/${device.deviceId}/#`;
 async function signIn(key: Key): Promise<TestSocket> {
   const socket = await openRelay();
   expect(await socket.ask(authOf(key))).toEqual(authed);
@@ -56,7 +52,7 @@ describe('an API key at the relay', () => {
   let key: Key;
 
   beforeEach(async () => {
-    key = await makeKey();
+    key = await createKey(owner);
   });
 
   it('is taken by its names, or by the former ones either way round, and follows what its user may follow', async () => {
@@ -87,7 +83,7 @@ describe('an API key at the relay', () => {
   });
 
   it('for one product sees nothing of another, in no kind of subscription', async () => {
-    const narrow = await makeKey({ productKey: lamp.productKey });
+    const narrow = await createKey(owner, { productKey: lamp.productKey });
     const socket = await signIn(narrow);
     const [own, other] = [`/sys/${lamp.productKey}/+/#`, `/sys/${lock.productKey}/+/#`];
     expect(await socket.ask(subscribe(topicsOf(lock)))).toEqual(forbidden(topicsOf(lock)));
@@ -108,7 +104,7 @@ describe('an API key at the relay', () => {
   });
 
   it('that is wrong is refused, and the third one ends the socket', async () => {
-    const other = await makeKey();
+    const other = await createKey(owner);
     const socket = await openRelay();
     expect(await socket.ask({ action: 'auth', apiKey: key.keyId })).toMatchObject({ code: 400 });
     expect(await socket.ask({ ...authOf(key), apiKey: other.apiKey })).toEqual(refused('unauthorized'));
@@ -158,7 +154,7 @@ describe('an API key at the relay', () => {
   });
 
   it('inherits nothing from a token on the same socket, nor the other way round', async () => {
-    const narrow = await makeKey({ productKey: lamp.productKey });
+    const narrow = await createKey(owner, { productKey: lamp.productKey });
     const socket = await openRelay();
     expect(await socket.ask({ action: 'auth', token: owner.token })).toEqual(authed);
     expect(await socket.ask(subscribe(topicsOf(lock)))).toEqual(subscribed(topicsOf(lock)));
@@ -174,7 +170,7 @@ describe('the deletion of an API key', () => {
   const forget = ({ keyId }: Key) => env.DB.prepare('delete from api_keys where key_id = ?').bind(keyId).run();
 
   it('ends its sockets at once, and no others', async () => {
-    const [key, other] = [await makeKey(), await makeKey()];
+    const [key, other] = [await createKey(owner), await createKey(owner)];
     const [socket, second, neighbour] = [await signIn(key), await signIn(key), await signIn(other)];
     expect(await socket.ask(subscribe(everything))).toEqual(subscribed(everything));
     await evictDurableObject(shard());
@@ -188,7 +184,7 @@ describe('the deletion of an API key', () => {
   });
 
   it('meets a socket that is signing in', async () => {
-    const key = await makeKey();
+    const key = await createKey(owner);
     const socket = await openRelay();
     const digest = crypto.subtle.digest.bind(crypto.subtle);
     let isDeleted: Promise<unknown> | undefined;
@@ -203,22 +199,8 @@ describe('the deletion of an API key', () => {
     await deleteKey(key);
   });
 
-  it('is told again to a shard that fails', async () => {
-    const key = await makeKey();
-    const socket = await signIn(key);
-    const told = vi.spyOn(RelayGateway.prototype, 'endKeys').mockImplementationOnce(() => {
-      throw new Error('the shard is overloaded');
-    });
-    expect(await deleteKey(key)).toMatchObject({ code: 200 });
-    const { relayShards } = readConfig(env);
-    expect(told.mock.results.filter(({ type }) => type === 'throw')).toHaveLength(1);
-    expect(told.mock.results.filter(({ type }) => type === 'return')).toHaveLength(relayShards);
-    expect(await socket.closed).toMatchObject({ code: 1008, reason: 'API key deleted' });
-    told.mockRestore();
-  });
-
   it('is found within a minute by a shard that could not be told, like the end of the account', async () => {
-    const [key, kept] = [await makeKey(), await makeKey()];
+    const [key, kept] = [await createKey(owner), await createKey(owner)];
     const [socket, neighbour] = [await signIn(key), await signIn(kept)];
     await forget(key);
     await runDurableObjectAlarm(shard());

@@ -7,7 +7,7 @@ import type { RelayGateway } from '../../../src/objects/relay/relay-gateway.ts';
 import { portionBytes } from '../../../src/objects/relay/outbox.ts';
 import { everything } from '../rig/fleet.ts';
 import { provisionDevice, type TestDevice } from '../rig/provision.ts';
-import { listenAs, openRelay, ping, pong, shard, tokenOf } from '../rig/clients/relay.ts';
+import { listenAs, ping, pong, shard, tokenOf } from '../rig/clients/relay.ts';
 import type { TestSocket } from '../rig/clients/socket.ts';
 
 const ownerId = 1;
@@ -21,13 +21,6 @@ const runOf = (device: TestDevice, generations: number[], ...payloads: string[])
   },
   ...{ generations, readers: [ownerId] },
 });
-
-async function listenAsOwner(device: TestDevice, filter = topicOf(device, 'status')): Promise<TestSocket> {
-  const socket = await openRelay();
-  await socket.ask({ action: 'auth', token: await tokenOf(ownerId) });
-  expect(await socket.ask({ action: 'subscribe', topic: filter })).toMatchObject({ code: 200 });
-  return socket;
-}
 
 /** Skips the checks of reading, and answers them. */
 async function nextPush(socket: TestSocket): Promise<unknown> {
@@ -59,7 +52,8 @@ describe('a push larger than a portion', () => {
     const device = await provisionDevice();
     const topic = topicOf(device, 'status');
     const first = [await listenAs(device, topic), await listenAs(device, topic)];
-    const sockets = [await listenAsOwner(device), await listenAsOwner(device, everything)];
+    const user = { token: await tokenOf(ownerId) };
+    const sockets = [await listenAs(user, topic), await listenAs(user, everything)];
     await runInDurableObject(shard(), async (gateway: RelayGateway) => {
       const pushing = gateway.push([runOf(device, [1], large, 'last')]);
       meanwhile(gateway, device);

@@ -6,30 +6,39 @@ import { readConfig } from '../../../src/config.ts';
 import { topicOf } from '../../../src/domain/topics.ts';
 import { send } from '../rig/clients/client.ts';
 import { provisionDevice } from '../rig/provision.ts';
-import { authed, authOf, comeOnline, openRelay, ping, pong, shard, shardName, tokenOf } from '../rig/clients/relay.ts';
+import {
+  authed,
+  authOf,
+  comeOnline,
+  listenAs,
+  openRelay,
+  ping,
+  pong,
+  shard,
+  shardName,
+  tokenOf,
+} from '../rig/clients/relay.ts';
 
-describe('authenticating with device credentials', () => {
-  it('logs why a request was refused, with the shard and the socket, and without the password', async () => {
-    const lines: string[] = [];
-    const log = vi.spyOn(console, 'info').mockImplementation((line) => void lines.push(String(line)));
-    const [device, other] = [await provisionDevice(), await provisionDevice()];
-    const socket = await openRelay();
-    await socket.ask({ ...authOf(device), password: 'tk_wrong' });
-    await socket.ask(authOf(device));
-    await socket.ask({ action: 'subscribe', topic: topicOf(other, 'status') });
-    await socket.ask({ action: 'publish', topic: topicOf(other, 'status'), payload: {} });
-    log.mockRestore();
-    const parsed = lines.map((line) => JSON.parse(line) as Record<string, unknown>);
-    const refused = parsed.filter(({ event }) => event === 'relay request refused');
-    const { deviceId } = device;
-    const of = { shard: shardName, socketId: refused[0]?.['socketId'] };
-    expect(refused).toMatchObject([
-      { ...of, action: 'auth', deviceId, kind: 'credential_refused', problem: 'wrong' },
-      { ...of, action: 'subscribe', kind: 'topic_forbidden', topic: topicOf(other, 'status') },
-      { ...of, action: 'publish', kind: 'topic_forbidden', topic: topicOf(other, 'status') },
-    ]);
-    expect(lines.join()).not.toMatch(/tk_/);
-  });
+it('the log says why a request was refused, with the shard and the socket, and without the password', async () => {
+  const lines: string[] = [];
+  const log = vi.spyOn(console, 'info').mockImplementation((line) => void lines.push(String(line)));
+  const [device, other] = [await provisionDevice(), await provisionDevice()];
+  const socket = await openRelay();
+  await socket.ask({ ...authOf(device), password: 'tk_wrong' });
+  await socket.ask(authOf(device));
+  await socket.ask({ action: 'subscribe', topic: topicOf(other, 'status') });
+  await socket.ask({ action: 'publish', topic: topicOf(other, 'status'), payload: {} });
+  log.mockRestore();
+  const parsed = lines.map((line) => JSON.parse(line) as Record<string, unknown>);
+  const refused = parsed.filter(({ event }) => event === 'relay request refused');
+  const { deviceId } = device;
+  const of = { shard: shardName, socketId: refused[0]?.['socketId'] };
+  expect(refused).toMatchObject([
+    { ...of, action: 'auth', deviceId, kind: 'credential_refused', problem: 'wrong' },
+    { ...of, action: 'subscribe', kind: 'topic_forbidden', topic: topicOf(other, 'status') },
+    { ...of, action: 'publish', kind: 'topic_forbidden', topic: topicOf(other, 'status') },
+  ]);
+  expect(lines.join()).not.toMatch(/tk_/);
 });
 
 describe("authenticating with a user's token", () => {
@@ -37,8 +46,7 @@ describe("authenticating with a user's token", () => {
 
   it('says so when long topics leave no room for another one', async () => {
     const device = await provisionDevice({ ownerId });
-    const socket = await openRelay();
-    await socket.ask({ action: 'auth', token: await tokenOf(ownerId) });
+    const socket = await listenAs({ token: await tokenOf(ownerId) });
     const topicAt = (index: number) => `/sys/${device.productKey}/${device.deviceId}/${index}`.padEnd(256, 'x');
     const codes = [];
     for (let index = 0; index < 80; index++) {
@@ -50,10 +58,8 @@ describe("authenticating with a user's token", () => {
 
   it('closes with 1008 when the token expires, and pushes nothing after that', async () => {
     const device = await provisionDevice({ ownerId });
-    const socket = await openRelay();
     const [{ accessTokenSeconds }, topic] = [readConfig(env), topicOf(device, 'status')];
-    await socket.ask({ action: 'auth', token: await tokenOf(ownerId) });
-    await socket.ask({ action: 'subscribe', topic });
+    const socket = await listenAs({ token: await tokenOf(ownerId) }, topic);
     await runInDurableObject(shard(), async (gateway) => {
       const now = vi.spyOn(Date, 'now').mockReturnValue(Date.now() + accessTokenSeconds * 1000 + 1_000);
       await gateway.push([{ deviceId: device.deviceId, topic, payloads: ['"late"'], generations: [1] }]);
@@ -67,10 +73,9 @@ describe("authenticating with a user's token", () => {
   it('keeps the subscriptions when a fresh token of the same user comes, not when another one signs in', async () => {
     const device = await provisionDevice({ ownerId });
     const topic = topicOf(device, 'status');
-    const socket = await openRelay();
-    await socket.ask({ action: 'auth', token: await tokenOf(ownerId) });
-    await socket.ask({ action: 'subscribe', topic });
-    await socket.ask({ action: 'auth', token: await tokenOf(ownerId) });
+    const token = await tokenOf(ownerId);
+    const socket = await listenAs({ token }, topic);
+    await socket.ask({ action: 'auth', token });
     await comeOnline(device);
     expect(await socket.next()).toMatchObject({ topic });
     await socket.ask({ action: 'auth', token: await tokenOf(4712) });

@@ -1,6 +1,7 @@
 // Everybody who calls in the authorization matrix: users with keys, members, guests and a connected device, what each of them
 // owns, and credentials that are none. Asserts nothing.
 import { env } from 'cloudflare:workers';
+import { inject } from 'vitest';
 import { readConfig } from '../../../src/config.ts';
 import { signAccessToken } from '../../../src/crypto/tokens.ts';
 import { scopes, type Scope } from '../../../src/domain/access.ts';
@@ -12,6 +13,7 @@ import { call, createUser, openSession, send, type CallOptions, type TestUser } 
 import { connectPacket, DirectClient, subscribePacket, type Received } from './clients/direct.ts';
 import { activate, tokenOf, type Activation } from './ownership.ts';
 import { invite, share } from './sharing.ts';
+import { makeWebhook, receiveWebhooks } from './webhooks.ts';
 
 export type Key = { keyId: string; apiKey: string };
 export type Caller = { user: TestUser; key: Key };
@@ -32,6 +34,7 @@ export async function prepareCallers(way: Way) {
   const document = await (await send('GET', '/api/v1/openapi.json')).json<OpenApiDocument>();
   const operations = listOperations(document).filter(({ security }) => security?.length !== 0);
   const [owner, stranger] = await Promise.all([createCaller(), createCaller()]);
+  receiveWebhooks();
   const productKey = `switch-${crypto.randomUUID()}`;
   await call('POST', '/products', { token: owner.user.token, body: { productKey, name: 'Switch' } });
   const device = (await activate(productKey, undefined, { deviceSN: 'SN-matrix-1' })).data;
@@ -77,6 +80,8 @@ export async function prepareCallers(way: Way) {
     scheduleId,
     userId,
     keyId: owner.key.keyId,
+    webhookId: (await makeWebhook(owner.user)).webhookId,
+    subscriptionId: await subscribe(owner.user),
   };
   const missingObjects: Record<string, string> = {
     sessionId: 'no-such-session',
@@ -90,6 +95,8 @@ export async function prepareCallers(way: Way) {
     scheduleId: 'no-such-schedule',
     userId: '4711',
     keyId: 'ak_aaaaaaaaaaaaaaaaaaaa',
+    webhookId: 'no-such-webhook',
+    subscriptionId: 'no-such-subscription',
   };
   const badCredentials = await makeBadCredentials(owner, stranger, device, guestToken);
   return {
@@ -170,6 +177,13 @@ async function createCaller(): Promise<Caller> {
 
 export async function createKey({ token }: TestUser, body: object = {}): Promise<Key> {
   return (await call<Key>('POST', '/users/api-keys', { token, body })).data;
+}
+
+/** A browser of the user. */
+async function subscribe({ token }: TestUser): Promise<string> {
+  const body = { endpoint: 'https://push.example.net/1', keys: inject('pushService').keys };
+  return (await call<{ subscriptionId: string }>('POST', '/users/me/push-subscriptions', { token, body })).data
+    .subscriptionId;
 }
 
 async function makeBadCredentials(

@@ -25,5 +25,5 @@ export async function untilSettled(deviceId: string): Promise<void> {
     );
   const isSettled = ({ presence }: Activity) =>
     !presence.isProjectionBehind && presence.announcements.every((one) => one.isPublished);
-  await vi.waitUntil(async () => isSettled(await read()), { timeout: 15_000 });
+  await vi.waitUntil(async () => isSettled(await read()));
 }

@@ -1,13 +1,13 @@
 // Users with devices, and sockets of the relay that follow all of them. Asserts nothing but that a step succeeded.
 import { runInDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
-import { expect, vi } from 'vitest';
+import { vi } from 'vitest';
 import { topicOf, type DeviceIdentity } from '../../../src/domain/topics.ts';
 import { relayShardOf } from '../../../src/objects/calls/stubs.ts';
 import { readConfig } from '../../../src/config.ts';
 import { topicActions } from '../../../src/protocol/mqtt.ts';
 import { provisionDevice } from './provision.ts';
-import { authed, comeOnline, itemOf, openRelay, shardName, subscribed, tokenOf } from './clients/relay.ts';
+import { comeOnline, itemOf, listenAs, shardName, tokenOf } from './clients/relay.ts';
 import type { TestSocket } from './clients/socket.ts';
 
 export const everything = '/sys/+/+/#';
@@ -18,16 +18,8 @@ let lastUserId = 1_000;
 /** Nobody else's. */
 export const newUserId = () => ++lastUserId;
 
-export async function signIn(userId: number): Promise<TestSocket> {
-  const socket = await openRelay();
-  expect(await socket.ask({ action: 'auth', token: await tokenOf(userId) })).toEqual(authed);
-  return socket;
-}
-
 export async function listen(userId: number, ...topics: string[]): Promise<TestSocket> {
-  const socket = await signIn(userId);
-  for (const topic of topics) expect(await socket.ask({ action: 'subscribe', topic })).toEqual(subscribed(topic));
-  return socket;
+  return listenAs({ token: await tokenOf(userId) }, ...topics);
 }
 
 export const failure = (): never => {

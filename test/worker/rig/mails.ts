@@ -1,4 +1,5 @@
 // The mail service of the Worker under test: what was sent to it. Asserts that only the Worker's own secret is shown to it.
+import { env } from 'cloudflare:workers';
 import { expect, vi } from 'vitest';
 
 /** Bindings of a Worker that sends mails. */
@@ -23,3 +24,12 @@ export function catchMails(status = 200): SentMail[] {
   });
   return mails;
 }
+
+export const arrived = (mails: unknown[], count: number) => vi.waitFor(() => expect(mails).toHaveLength(count));
+
+/** Of the link in it. */
+export const tokenIn = (mail: SentMail | undefined) => /https:\/\/app\.test\/\w+#(\w+)/.exec(mail?.text ?? '')?.[1];
+
+/** The address of this user counts as proven. */
+export const prove = ({ userId }: { userId: number }) =>
+  env.DB.prepare('update users set email_verified_at = 1 where id = ?').bind(userId).run();

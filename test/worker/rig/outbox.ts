@@ -34,7 +34,7 @@ export async function deliverWaiting(of: Env): Promise<void> {
 /** Returns when a delivery that is under way is over, too: only the rows tell. */
 export async function untilDelivered(): Promise<void> {
   const waiting = env.DB.prepare('SELECT 1 FROM broker_outbox WHERE delivered_at IS NULL');
-  await vi.waitUntil(async () => (await waiting.first()) === null, { timeout: 15_000 });
+  await vi.waitUntil(async () => (await waiting.first()) === null);
 }
 
 /** What is stored of passwords, null where nothing is: no answer shows it. */

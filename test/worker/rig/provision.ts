@@ -51,6 +51,10 @@ type Named = { deviceId: string };
 /** As user 1 sees it. */
 export const statusOf = async ({ deviceId }: Named) => unwrap(await sessionOf(deviceId).status(inPerson(1)));
 
+/** As user 1 sees them, newest first. */
+export const eventsOf = async ({ deviceId }: Named) =>
+  unwrap(await sessionOf(deviceId).events(inPerson(1), { page: 1, size: 20 })).list;
+
 /** Reports a session as a broker does. */
 export const reportConnected = ({ deviceId }: Named, sessionStartedAtMs = Date.now()) =>
   sessionOf(deviceId).decide({ kind: 'connection_reported', report: { kind: 'connected', sessionStartedAtMs } });

@@ -77,7 +77,7 @@ describe('a device whose session was lost', () => {
     expect((await ask(anna, 'GET', `/devices/${deviceId}/events`)).data['list']).toContainEqual(
       expect.objectContaining({ status: 'ownership', reason: 'session_restored' }),
     );
-    await vi.waitFor(async () => expect(await statusIn(anna, deviceId)).toBe('inactive'), { timeout: 15_000 });
+    await vi.waitFor(async () => expect(await statusIn(anna, deviceId)).toBe('inactive'));
   });
 
   it('activates again as its owner lets it, and keeps its members', async () => {
@@ -94,7 +94,7 @@ describe('a device whose session was lost', () => {
     const other = await createUser();
     await shareWith(deviceId, other);
     expect((await membersOf(deviceId)).map(({ userId }) => userId)).toEqual([friend.userId, other.userId]);
-    await vi.waitFor(async () => expect(await statusIn(anna, deviceId)).not.toBe('inactive'), { timeout: 15_000 });
+    await vi.waitFor(async () => expect(await statusIn(anna, deviceId)).not.toBe('inactive'));
   });
 
   it('activates with a claim token of its owner before anybody asked for it', async () => {
@@ -156,7 +156,7 @@ describe('the reconciliation', () => {
     const { deviceId } = await shared();
     await lose(deviceId);
     expect(await reconcile()).toMatchObject({ inactive: 1, failed: 0 });
-    await vi.waitFor(async () => expect(await statusIn(friend, deviceId)).toBe('inactive'), { timeout: 15_000 });
+    await vi.waitFor(async () => expect(await statusIn(friend, deviceId)).toBe('inactive'));
     // As the object alone knows it: D1 is not asked.
     const actor = { userId: friend.userId, scopes: null, productKey: null, keyId: null };
     expect(await sessionOf(deviceId).status(actor)).toMatchObject({ ok: true, value: { deviceName: 'Hall' } });
@@ -174,9 +174,8 @@ describe('the reconciliation', () => {
     ]);
     expect(await membersOf(deviceId)).toEqual([]);
     await reconcile();
-    await vi.waitFor(
-      async () => expect(await membersOf(deviceId)).toMatchObject([{ userId: friend.userId, role: 'viewer' }]),
-      { timeout: 15_000 },
+    await vi.waitFor(async () =>
+      expect(await membersOf(deviceId)).toMatchObject([{ userId: friend.userId, role: 'viewer' }]),
     );
     const other = await createUser();
     await shareWith(deviceId, other);

@@ -3,6 +3,7 @@
 import type { CommandReason, CommandState } from '../../../protocol/vocabulary.ts';
 import type { ControlParams } from '../../control-command.ts';
 import type { Json } from '../../json.ts';
+import type { PropertyReport } from '../messages/properties.ts';
 
 type CommandGiver = { userId: number; withKey: boolean };
 
@@ -34,6 +35,8 @@ export type Command = {
   confirmedAtMs: number | null;
   undeliveredBecause: 'broker_unavailable' | 'no_subscriber' | 'outcome_unknown' | null;
   cancelledBecause: 'requested' | 'replaced' | 'revoked' | null;
+  /** A webhook is told when it has ended; false: was told. */
+  isEndDue?: boolean;
   /** When D1 last said that account and API key of its giver are valid. */
   giverCheckedAtMs?: number;
   /** Publications left for this return of the device, and when the next is due. */
@@ -52,7 +55,6 @@ const attemptsPerReturn = 2;
 /** A device subscribes a moment after its session began and does not receive what was published in between. */
 const secondAttemptAfterMs = 2_000;
 const brokerRetryAfterMs = 10_000;
-const giverRetryAfterMs = 10_000;
 /** Longer than until the second attempt, which then needs no check of its own. */
 const giverValidMs = 3_000;
 
@@ -83,11 +85,6 @@ export function acceptCommand(source: CommandSource, ttlSeconds: number | undefi
     attemptsLeft: 0,
     attemptAtMs: null,
   };
-}
-
-/** As a schedule gives it: queued until it is published, so that its giver is confirmed first. */
-export function queueCommand(source: CommandSource, expiresAtMs: number, nowMs: number): Command {
-  return { ...acceptCommand(source, (expiresAtMs - nowMs) / 1000, nowMs), attemptAtMs: nowMs };
 }
 
 /** A momentary command is published once, and each attempt of a lease. */
@@ -136,12 +133,7 @@ export function markReplied(command: Command, replyCode: number | null, nowMs: n
 }
 
 /** Without a reply only a changed value proves the command: an equal one may have been reported before it arrived. */
-export function markShown(
-  command: Command,
-  reported: ReadonlyMap<string, Json>,
-  changed: ReadonlyMap<string, Json>,
-  nowMs: number,
-): Command {
+export function markShown(command: Command, { reported, changed }: PropertyReport, nowMs: number): Command {
   const [name, value] = visibleResult(command.params) ?? [];
   if (name === undefined || command.confirmedAtMs !== null || command.cancelledBecause !== null) return command;
   const isReplied = command.deviceAcknowledgedAtMs !== null && isSuccess(command.replyCode);
@@ -164,11 +156,6 @@ export function markReturned(command: Command, nowMs: number): Command {
   return { ...command, attemptsLeft: attemptsPerReturn, attemptAtMs: nowMs };
 }
 
-/** D1 is asked about the giver. Without an answer it is asked again later. */
-export function markCheckPending(command: Command, nowMs: number): Command {
-  return { ...command, attemptAtMs: nowMs + giverRetryAfterMs };
-}
-
 export function markGiverValid(command: Command, nowMs: number): Command {
   if (hasValidGiver(command, nowMs)) return command;
   return { ...command, giverCheckedAtMs: nowMs, attemptAtMs: command.attemptAtMs === null ? null : nowMs };
@@ -184,7 +171,12 @@ export function isPending(command: Command, nowMs: number): boolean {
   return command.isQueued && !isSettled && command.cancelledBecause === null && nowMs < command.expiresAtMs;
 }
 
-/** A report or a publication can still change its state: such commands are loaded when the object wakes. */
+/** Such commands are loaded when the object wakes. */
+export function isKept(command: Command, nowMs: number): boolean {
+  return command.isEndDue === true || isOpen(command, nowMs);
+}
+
+/** A report or a publication can still change its state. */
 export function isOpen(command: Command, nowMs: number): boolean {
   const { confirmedAtMs, cancelledBecause, undeliveredBecause, replyCode } = command;
   const isConfirmable = visibleResult(command.params) !== undefined && confirmedAtMs === null && isSuccess(replyCode);

@@ -4,11 +4,12 @@ import type { Slice, DeviceState } from '../core/state.ts';
 import { topicActions } from '../../../protocol/mqtt.ts';
 import { seesSharing, type Actor } from '../../access.ts';
 import { encodeControl, type ControlParams } from '../../control-command.ts';
-import type { Json } from '../../json.ts';
 import { isCertainlyUnpublished, type PublishFailure, type PublishOutcome } from '../../publish-outcome.ts';
-import { accept, refuse, type Outcome, type Refusal } from '../../refusal.ts';
+import { accept, refuse, refused, type Outcome, type Refusal } from '../../refusal.ts';
+import { toIso } from '../../time.ts';
 import { topicOf } from '../../topics.ts';
 import type { Decision, Handler, Reporter } from '../core/events.ts';
+import type { PropertyReport } from '../messages/properties.ts';
 import { pushMessage } from '../messages/subscriptions.ts';
 import { isActivated } from '../ownership/credentials.ts';
 import { holdLease, noteReplied, noteReported, noteReturn, releaseLease, type LeaseRequest } from '../times/lease.ts';
@@ -55,6 +56,8 @@ const publishWithinMs = 4_500;
 const maxMessageExpirySeconds = 10;
 /** A publication that has not ended by then was lost with the object. */
 const lostAfterMs = 12_000;
+/** D1 is asked about the giver again if it did not answer. */
+const giverRetryAfterMs = 10_000;
 /** Not published any more if it expires before that: brokers count the expiry of messages in seconds. */
 export const shortestLifeMs = 2_000;
 
@@ -79,7 +82,7 @@ export function acceptRequest(
   if (former !== undefined)
     return { state, result: former.digest === digest ? { ok: true, value: former } : keyIsTaken };
   const refusal = refuseCommand(state);
-  if (refusal !== undefined) return { state, result: refuse(refusal) };
+  if (refusal !== undefined) return refused(state, refusal);
   const giver = 'actor' in input ? sourceOf(input.actor) : { guestLinkId: input.guestLinkId };
   const hold = lease !== undefined && state.identity.supportsHold === true ? { holdSeconds: lease.seconds } : {};
   const source = { ...decision.newCommand(), params, ...giver, ...hold };
@@ -99,9 +102,10 @@ export function acceptRequest(
   return { state: publish(next, command, { record, lease }, decision), result: accept(accepted) };
 }
 
-/** A command of a schedule or a lease. */
+/** A command of a schedule or a lease: queued until it is published, so that its giver is confirmed first. */
 export function giveCommand(state: DeviceState, source: CommandSource, expiresAtMs: number, decision: Decision) {
-  const command = life.queueCommand(source, expiresAtMs, decision.nowMs);
+  const { nowMs } = decision;
+  const command = { ...life.acceptCommand(source, (expiresAtMs - nowMs) / 1000, nowMs), attemptAtMs: nowMs };
   return publishDue(withCommands(state, { loaded: [command, ...state.commands.loaded] }), decision);
 }
 
@@ -174,16 +178,11 @@ export function isAwaitingReply(state: DeviceState, commandId: string): boolean 
 }
 
 /** A report may show the result of the newest published command; the results of older ones cannot be distinguished from it. */
-export function confirmByReport(
-  state: DeviceState,
-  reported: ReadonlyMap<string, Json>,
-  changed: ReadonlyMap<string, Json>,
-  nowMs: number,
-): DeviceState {
-  const noted = noteReported(state, reported, changed, nowMs);
+export function confirmByReport(state: DeviceState, report: PropertyReport, nowMs: number): DeviceState {
+  const noted = noteReported(state, report, nowMs);
   const newest = openCommands(noted, nowMs).find(({ brokerAcknowledgedAtMs }) => brokerAcknowledgedAtMs !== null);
   if (newest === undefined) return noted;
-  return changeCommand(noted, newest.commandId, (command) => life.markShown(command, reported, changed, nowMs));
+  return changeCommand(noted, newest.commandId, (command) => life.markShown(command, report, nowMs));
 }
 
 export function applyReturn(state: DeviceState, decision: Decision): DeviceState {
@@ -206,7 +205,8 @@ export function publishDue(state: DeviceState, decision: Decision): DeviceState 
     return publish(changeCommand(state, commandId, life.markStarted), due, {}, decision);
   }
   decision.effects.push({ kind: 'check_giver', userId: givenBy.userId, keyId });
-  return changeCommand(state, commandId, (command) => life.markCheckPending(command, decision.nowMs));
+  const attemptAtMs = decision.nowMs + giverRetryAfterMs;
+  return changeCommand(state, commandId, (command) => ({ ...command, attemptAtMs }));
 }
 
 export const applyGiverCheck: Reporter<'giver_checked'> = (state, { userId, keyId, isValid }, decision) => {
@@ -228,31 +228,43 @@ export function cancelQueued(state: DeviceState, mayControl: readonly number[], 
 
 export const cancelCommand: Handler<'cancel_requested'> = (state, { actor, commandId }, { nowMs }) => {
   const command = state.commands.loaded.find((entry) => entry.commandId === commandId);
-  if (command === undefined) return { state, result: refuse({ kind: 'not_found', what: 'command', id: commandId }) };
+  if (command === undefined) return refused(state, { kind: 'not_found', what: 'command', id: commandId });
   const view = viewCommand(state, command, nowMs, actor);
   if (view.state !== 'waiting' || state.commands.inFlight.some((entry) => entry.commandId === commandId)) {
     const isOnItsWay = ['sent', 'accepted', 'waiting'].includes(view.state);
     const problem = `is ${isOnItsWay ? 'published' : view.state} already`;
-    return { state, result: refuse({ kind: 'invalid_input', path: 'commandId', problem }) };
+    return refused(state, { kind: 'invalid_input', path: 'commandId', problem });
   }
   const cancelled = life.markCancelled(command, 'requested');
   const next = changeCommand(state, commandId, () => cancelled);
   return { state: next, result: accept(viewCommand(next, cancelled, nowMs, actor)) };
 };
 
-/** `userId`: null for another user, and `guestLinkId` is left out, for an actor without the right `readSharing`. */
-export type CommandView = Omit<Command, 'givenBy'> &
-  ReturnType<typeof life.describeCommand> & { givenBy: { userId: number | null; withKey: boolean } | null };
+export type CommandView = ReturnType<typeof viewCommand>;
 
-export function viewCommand(state: DeviceState, command: Command, nowMs: number, actor: Actor): CommandView {
-  const { givenBy, guestLinkId, ...rest } = command;
+/** `userId` is null for another user, and so is `guestLinkId`, for an actor without the right `readSharing`. */
+export function viewCommand(state: DeviceState, command: Command, nowMs: number, actor: Actor) {
+  const { givenBy, guestLinkId = null, scheduleId = null } = command;
   const isWhole = seesSharing(state, actor);
   const userId = isWhole || givenBy?.userId === actor.userId ? (givenBy?.userId ?? null) : null;
   return {
-    ...rest,
-    ...(isWhole && guestLinkId !== undefined && { guestLinkId }),
-    givenBy: givenBy === undefined ? null : { userId, withKey: givenBy.withKey },
+    commandId: command.commandId,
     ...life.describeCommand(command, state.presence.connection.isOnline, nowMs),
+    replyCode: command.replyCode,
+    params: command.params,
+    givenBy: givenBy === undefined ? null : { userId, withKey: givenBy.withKey },
+    guestLinkId: isWhole ? guestLinkId : null,
+    scheduleId,
+    kept: command.isQueued,
+    expiresAt: toIso(command.expiresAtMs),
+    steps: {
+      accepted: command.acceptedAtMs,
+      published: command.publishedAtMs,
+      brokerAcknowledged: command.brokerAcknowledgedAtMs,
+      deliveredAt: command.deliveredAtMs ?? null,
+      deviceAcknowledged: command.deviceAcknowledgedAtMs,
+      confirmed: command.confirmedAtMs,
+    },
   };
 }
 

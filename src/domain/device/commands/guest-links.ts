@@ -1,11 +1,11 @@
 // Slice: guest links, each good for one command of this device, and counted here, so that of two last uses one wins. A link
 // that is revoked is forgotten; one that has ended otherwise stays in the list until the next is made. Knows no token.
-import { dayMs } from '../../time.ts';
+import { dayMs, toIso } from '../../time.ts';
 import type { Slice, DeviceState } from '../core/state.ts';
 import type { CommandState, GuestLinkChange, GuestLinkState } from '../../../protocol/vocabulary.ts';
 import { hasRight, roleOf } from '../../access.ts';
 import type { ControlParams } from '../../control-command.ts';
-import { accept, refuse, type Outcome, type Refusal } from '../../refusal.ts';
+import { accept, refuse, refused, type Outcome, type Refusal } from '../../refusal.ts';
 import { appendHistory } from '../core/history.ts';
 import { ownershipOf } from '../ownership/sharing.ts';
 import { acceptRequest, refuseCommand } from './commands.ts';
@@ -35,9 +35,7 @@ type GuestLink = {
 
 export type NewGuestLink = Pick<GuestLink, 'linkId' | 'params' | 'expiresAtMs'> & { maxUses: number | undefined };
 
-export type GuestLinkView = Omit<GuestLink, 'createdBy' | 'madeByKey' | 'isEnded' | 'spent'> & {
-  state: GuestLinkState;
-};
+export type GuestLinkView = ReturnType<typeof viewLink>;
 
 export type GuestView = { deviceName: string; isOnline: boolean; link: GuestLinkView };
 
@@ -70,11 +68,9 @@ export const makeGuestLink: Handler<'guest_link_made'> = (state, { link, actor, 
   const { guestLinksPerDevice: max } = state.settings.limits;
   const { linkId, params, expiresAtMs, maxUses = maxUsesOfLink } = link;
   const refusal = refuseCommand(state) ?? refuseRange({ maxUses, expiresAtMs }, nowMs);
-  if (refusal !== undefined) return { state, result: refuse(refusal) };
+  if (refusal !== undefined) return refused(state, refusal);
   const open = state.guests.links.filter((other) => stateOf(other, nowMs) === 'open');
-  if (open.length >= max) {
-    return { state, result: refuse({ kind: 'limit_reached', limit: { name: 'guestLinksPerDevice', max } }) };
-  }
+  if (open.length >= max) return refused(state, { kind: 'limit_reached', limit: { name: 'guestLinksPerDevice', max } });
   const none = { uses: 0, lastUsedAtMs: null, isEnded: false };
   const maker = { createdBy: actor.userId, ...(actor.keyId !== null && { madeByKey: actor.keyId }) };
   const made = { linkId, params, maxUses, expiresAtMs, ...maker, createdAtMs: nowMs, ...none };
@@ -96,7 +92,7 @@ function refuseRange(
 export const revokeGuestLink: Handler<'guest_link_revoked'> = (state, { linkId, address }, { nowMs }) => {
   const links = state.guests.links.filter((entry) => entry.linkId !== linkId);
   if (links.length === state.guests.links.length) {
-    return { state, result: refuse({ kind: 'not_found', what: 'guest_link', id: linkId }) };
+    return refused(state, { kind: 'not_found', what: 'guest_link', id: linkId });
   }
   return { state: noteGuest(withLinks(state, links), 'link_revoked', linkId, address, nowMs), result: accept(null) };
 };
@@ -134,13 +130,13 @@ export const applyGuestUse: Handler<'guest_link_used'> = (state, { linkId, addre
   const input = { request, guestLinkId: linkId };
   if (isRepeated) return acceptRequest(state, input, decision);
   const linkState = stateOf(link, nowMs);
-  if (linkState !== 'open') return { state, result: refuse({ kind: 'guest_link_refused', because: linkState }) };
+  if (linkState !== 'open') return refused(state, { kind: 'guest_link_refused', because: linkState });
   const [ofLink, ofAll] = [link.spent ?? unspent, state.budgets.guestUses];
   const [spent, guestUses] = [spend(ofLink, linkUsesPerMinute, nowMs), spend(ofAll, guestUsesPerMinute, nowMs)];
   if (spent === undefined || guestUses === undefined) {
     const roomMs = Math.max(roomAtMs(ofLink, linkUsesPerMinute, nowMs), roomAtMs(ofAll, guestUsesPerMinute, nowMs));
     const retryAfterSeconds = Math.ceil((roomMs - nowMs) / 1000);
-    return { state, result: refuse({ kind: 'rate_limited', limit: 'guestUsesPerMinute', retryAfterSeconds }) };
+    return refused(state, { kind: 'rate_limited', limit: 'guestUsesPerMinute', retryAfterSeconds });
   }
   const accepted = acceptRequest(state, input, decision);
   if (!accepted.result.ok) return accepted;
@@ -197,9 +193,17 @@ function stateOf({ isEnded, uses, maxUses, expiresAtMs }: GuestLink, nowMs: numb
   return uses >= maxUses ? 'used_up' : 'open';
 }
 
-function viewLink(link: GuestLink, nowMs: number): GuestLinkView {
-  const { linkId, params, maxUses, uses, expiresAtMs, createdAtMs, lastUsedAtMs } = link;
-  return { linkId, params, maxUses, uses, expiresAtMs, createdAtMs, lastUsedAtMs, state: stateOf(link, nowMs) };
+function viewLink(link: GuestLink, nowMs: number) {
+  return {
+    linkId: link.linkId,
+    maxUses: link.maxUses,
+    uses: link.uses,
+    state: stateOf(link, nowMs),
+    command: link.params,
+    createdAt: toIso(link.createdAtMs),
+    expiresAt: toIso(link.expiresAtMs),
+    lastUsedAt: toIso(link.lastUsedAtMs),
+  };
 }
 
 function noteGuest(

@@ -27,8 +27,10 @@ import { runDue, runNow } from '../times/due.ts';
 import { settleRuns } from '../times/ledger.ts';
 import { revokeLease } from '../times/lease.ts';
 import { changeSchedule, putSchedule } from '../times/schedules.ts';
+import { clearAlerts, noteAlerts, noteInboxTold } from './alerts.ts';
 import { countDropped, countRejection } from './counts.ts';
 import { planNotices, tellDeleted } from './notices.ts';
+import { noteEvents, noteTaken, noWebhooks, redeliver } from './outgoing.ts';
 import type {
   Decision,
   Effect,
@@ -41,7 +43,7 @@ import type {
   RequestedKind,
   Results,
 } from './events.ts';
-import { adoptAlarm, planAlarm, type DeviceState } from './state.ts';
+import { adoptAlarm, newState, planAlarm, type DeviceState } from './state.ts';
 
 type AskedKind = Extract<DeviceEvent, { actor: Actor }>['kind'];
 
@@ -59,21 +61,27 @@ export function decide<Kind extends EventKind>(
   event: EventOf<Kind>,
   nowMs: number,
   newCommand: Decision['newCommand'],
+  webhooksOf: Decision['webhooksOf'] = () => noWebhooks,
 ): Decided<Kind> {
   const effects: Effect[] = [];
-  const decision = { nowMs, effects, newCommand };
+  const decision = { nowMs, effects, newCommand, webhooksOf };
   const handled = typeof device === 'string' ? decideAbsent(device, event, nowMs) : handle(device, event, decision);
   // The tables tie each kind to its result, which the compiler does not follow for a generic kind.
   const result = handled.result as Results[Kind];
   const { state } = handled;
   if (typeof state === 'string') {
-    if (typeof device !== 'string') tellDeleted(device, decision);
+    if (typeof device !== 'string') {
+      tellDeleted(device, decision);
+      clearAlerts(device, decision);
+    }
     return { state, effects, result };
   }
   const timed = projection.tellNextDue(typeof device === 'string' ? state : device, settleRuns(state, nowMs), decision);
   const planned = sharing.planSharing(projection.planProjection(planRetry(timed, nowMs), decision), decision);
   const told = typeof device === 'string' ? planned : planNotices(device, planned, decision);
-  return { state: planAlarm(told, nowMs), effects, result };
+  const before = typeof device === 'string' ? newState(told.settings) : device;
+  const noted = noteAlerts(before, noteEvents(before, told, decision), decision);
+  return { state: planAlarm(noted, nowMs), effects, result };
 }
 
 function handle(present: DeviceState, event: DeviceEvent, decision: Decision) {
@@ -93,18 +101,13 @@ function decideAbsent(device: 'unused' | 'deleted', event: DeviceEvent, nowMs: n
   if (event.kind === 'record_restored' && device === 'unused') return { state: restore(event, nowMs), result: null };
   if (isReport(event)) return { state: device, result: null };
   if (event.kind === 'messages_received') return { state: device, result: rejectAll(event.messages.length) };
-  if (event.kind !== 'direct_packets_received') {
-    return { state: device, result: refuse({ kind: 'not_found', what: 'device' }) };
-  }
-  const results = event.messages.map(() => unknownDevice);
-  return { state: device, result: { results, subscriptions: [], generations: [], readers: [] } };
+  // Packets of a direct session never come here: without a device nothing reads them.
+  return { state: device, result: refuse({ kind: 'not_found', what: 'device' }) };
 }
 
 function isReport(event: DeviceEvent): event is EventOf<ReportKind> {
   return Object.hasOwn(reports, event.kind);
 }
-
-const noteInvitation = claiming(sharing.noteInvitation, ({ change }) => change === 'invited');
 
 type Requested<Kind extends RequestedKind> = (...args: Parameters<Handler<Kind>>) => {
   state: Device;
@@ -175,17 +178,8 @@ const requests: { [Kind in RequestedKind]: Requested<Kind> } = {
   member_joined: claiming(sharing.addMember),
   member_changed: allowed('share', sharing.changeMember),
 
-  member_removed: (state, event, decision) => {
-    const refusal = sharing.refuseUnless(state, event.actor, event.actor.userId === event.userId ? 'leave' : 'share');
-    return refusal === undefined ? sharing.removeMember(state, event, decision) : { state, result: refuse(refusal) };
-  },
-
-  invitation_changed: (state, event, decision) => {
-    // The user who declines has no right on the device.
-    const refusal =
-      event.change === 'invitation_declined' ? undefined : sharing.refuseUnless(state, event.actor, 'share');
-    return refusal === undefined ? noteInvitation(state, event, decision) : { state, result: refuse(refusal) };
-  },
+  member_removed: sharing.removeMember,
+  invitation_changed: claiming(sharing.noteInvitation, ({ change }) => change === 'invited'),
 
   // A link sends a command: its maker needs the right to do so, too.
   guest_link_made: claiming(allowed('share', allowed('control', makeGuestLink))),
@@ -196,6 +190,7 @@ const requests: { [Kind in RequestedKind]: Requested<Kind> } = {
   schedule_changed: allowed('manageSchedules', changeSchedule),
   schedule_run: allowed('manageSchedules', runNow),
   lease_ended: allowed('control', revokeLease),
+  redelivery_requested: allowed('readReports', redeliver),
 
   deleted: (state, { actor }, decision) => {
     const refusal = actor === null ? undefined : sharing.refuseUnless(state, actor, 'delete');
@@ -226,6 +221,9 @@ const reports: { [Kind in ReportKind]: (state: DeviceState, event: EventOf<Kind>
   subscriptions_ended: sharing.noteSubscriptionsEnded,
   product_changed: (state, { facts }) => ({ ...state, identity: applyProductChange(state.identity, facts) }),
   announcement_ended: noteAnnouncementEnd,
+  webhooks_changed: (state) => state,
+  events_taken: noteTaken,
+  inbox_told: noteInboxTold,
   projection_ended: projection.noteProjectionEnd,
 
   record_checked: (state, { isThere }, decision) => {

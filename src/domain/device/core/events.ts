@@ -3,8 +3,10 @@
 // Effects are plain data, so that a test can read them. They hold what was true when it was decided: the state may have moved on.
 import type { TopicAction } from '../../../protocol/mqtt.ts';
 import type { Actor, MemberRole } from '../../access.ts';
+import type { NoticeChange } from '../../notices.ts';
 import type { PublishOutcome } from '../../publish-outcome.ts';
 import type { Outcome } from '../../refusal.ts';
+import type { TakeAnswer } from '../../webhooks/webhooks.ts';
 import type { DeviceIdentity } from '../../topics.ts';
 import type { AcceptedCommand, CommandRequest, CommandView } from '../commands/commands.ts';
 import type { GuestLinkView, GuestUse, NewGuestLink } from '../commands/guest-links.ts';
@@ -18,11 +20,12 @@ import type { PresenceEvent } from '../presence/presence.ts';
 import type { ProjectionOutcome } from '../presence/projection.ts';
 import type { Subscription } from '../messages/subscriptions.ts';
 import type { ScheduleDraft } from '../times/schedules.ts';
+import type { Webhooks } from './outgoing.ts';
 import type { DeviceSettings, DeviceState } from './state.ts';
 import type { DirectEndReason } from '../../direct/answer-codes.ts';
 import type { RunView, ScheduleView } from '../../../protocol/http/times.ts';
 import type { RevokeCause } from '../../../protocol/relay.ts';
-import type { MessageRejectionReason } from '../../../protocol/vocabulary.ts';
+import type { EventType, MessageRejectionReason } from '../../../protocol/vocabulary.ts';
 
 export type DeviceEvent =
   | ({ kind: 'provisioned'; deviceId: string; settings: DeviceSettings } & Activation)
@@ -77,6 +80,8 @@ export type DeviceEvent =
   | { kind: 'schedule_changed'; actor: Actor; scheduleId: string; change: 'pause' | 'resume' | 'remove' }
   | { kind: 'schedule_run'; actor: Actor; scheduleId: string }
   | { kind: 'lease_ended'; actor: Actor }
+  /** Send the actor's webhook all events from that number again. */
+  | { kind: 'redelivery_requested'; actor: Actor; webhookId: string; from: number }
   /** What D1 says of the account, or of its API key, that gave commands or made guest links. */
   | { kind: 'giver_checked'; userId: number; keyId: string | null; isValid: boolean }
   | { kind: 'product_changed'; facts: ProductFacts }
@@ -87,6 +92,12 @@ export type DeviceEvent =
   | { kind: 'record_checked'; isThere: boolean }
   /** The versions of projection and members in D1: a reconciliation found the record. */
   | { kind: 'record_compared'; projectionVersion: number; membersVersion: number }
+  /** Directories answered, or have another answer: see Decision.webhooksOf. */
+  | { kind: 'webhooks_changed' }
+  /** `after`: of the call. */
+  | { kind: 'events_taken'; webhookId: string; after: number; answer: TakeAnswer }
+  /** The user's inbox has them. */
+  | { kind: 'inbox_told'; userId: number; changes: readonly NoticeChange[] }
   | { kind: 'alarm_fired'; scheduledAtMs: number };
 
 type ConnectionReport = Extract<PresenceEvent, { kind: 'connected' | 'disconnected' | 'doubted' }>;
@@ -165,6 +176,8 @@ export type Decision = {
   readonly nowMs: number;
   readonly effects: Effect[];
   readonly newCommand: () => { commandId: string; number: number };
+  /** What the directories of these users last answered. */
+  readonly webhooksOf: (readers: readonly number[]) => Webhooks;
 };
 
 type Push = {
@@ -194,6 +207,19 @@ export type Effect =
   | { kind: 'end_subscriptions'; userId: number; shard: string }
   /** Ask D1 whether a giver's account and API key are valid. If D1 answers, it comes back as `giver_checked`. */
   | { kind: 'check_giver'; userId: number; keyId: string | null }
+  | { kind: 'learn_webhooks'; readers: readonly number[] }
+  /** Send the wanted of the events after that number; it comes back as `events_taken`. */
+  | {
+      kind: 'deliver_events';
+      webhookId: string;
+      userId: number;
+      types: readonly EventType[];
+      after: number;
+      last: number;
+      failures: number;
+    }
+  /** It comes back as `inbox_told`, success only. */
+  | { kind: 'tell_inbox'; userId: number; changes: readonly NoticeChange[] }
   | { kind: 'notify_waiting'; commandId: string }
   | { kind: 'log_failed_message'; spoolId: string; seq: number; error: unknown };
 

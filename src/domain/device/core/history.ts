@@ -1,5 +1,5 @@
-// What a device remembers of its past: the last transitions of presence, changes of ownership and of members, uses of guest
-// links, runs of schedules. Bounded rings in storage, one row an entry; the core only appends. Positions change often: see properties.ts.
+// What a device remembers of its past: transitions of presence, changes of ownership and of members, uses of guest links, runs of
+// schedules, events for webhooks. Bounded rings in storage, one row an entry; the core only appends. Positions: see properties.ts.
 import type { Slice } from './state.ts';
 import type {
   GuestLinkChange,
@@ -8,6 +8,7 @@ import type {
   TransitionReason,
 } from '../../../protocol/vocabulary.ts';
 import type { MemberRole } from '../../access.ts';
+import type { OutgoingEvent } from '../../webhooks/webhooks.ts';
 import type { Run } from '../times/ledger.ts';
 
 export type Transition = {
@@ -29,7 +30,8 @@ export type HistoryEntry =
   | { kind: 'transition'; number: number; entry: Transition }
   | { kind: 'journal'; number: number; entry: JournalEntry }
   | { kind: 'guest'; number: number; entry: GuestEntry }
-  | { kind: 'run'; number: number; entry: Run };
+  | { kind: 'run'; number: number; entry: Run }
+  | { kind: 'event'; number: number; entry: OutgoingEvent };
 
 export const newHistorySlice: Slice<readonly HistoryEntry[]> = { initial: [], row: 'none', onNewOwner: 'forget' };
 

@@ -1,7 +1,8 @@
 // The state of one device: what a slice of it is, the list of its slices, and what goes over that list: reading, saving, the
 // alarm, a change of owner. Each slice is one constant in the file of its subject. Only decide.ts makes a new state. Rows
 // written are what a device costs; what is not worth one may be lost with the object.
-import { isOpen } from '../commands/command-life.ts';
+import { isJsonObject } from '../../json.ts';
+import { isKept } from '../commands/command-life.ts';
 import { commandsSlice, maxOpen } from '../commands/commands.ts';
 import { guestLinksSlice } from '../commands/guest-links.ts';
 import { coalescedSlice } from '../messages/coalescing.ts';
@@ -19,9 +20,11 @@ import { subscriptionsSlice } from '../messages/subscriptions.ts';
 import { leaseSlice } from '../times/lease.ts';
 import { runsSlice } from '../times/ledger.ts';
 import { schedulesSlice } from '../times/schedules.ts';
+import { alertsSlice } from './alerts.ts';
 import { budgetsSlice, countsSlice } from './counts.ts';
 import { newHistorySlice } from './history.ts';
 import { noticesSlice } from './notices.ts';
+import { outgoingSlice } from './outgoing.ts';
 import type { PresenceLimits } from '../presence/presence-times.ts';
 
 /** `Saved`: the form of `Value` in storage. */
@@ -81,6 +84,8 @@ const slices = {
   budgets: budgetsSlice,
   newHistory: newHistorySlice,
   notices: noticesSlice,
+  outgoing: outgoingSlice,
+  alerts: alertsSlice,
 };
 
 type Slices = typeof slices;
@@ -117,7 +122,7 @@ export function readState(settings: DeviceSettings, rows: SavedRows): DeviceStat
     const slice = sliceOf(name);
     const saved = rows[rowOf(name)]?.[name];
     if (saved === undefined) return slice.initial;
-    const whole = isObject(saved) && isObject(slice.initial) ? { ...slice.initial, ...saved } : saved;
+    const whole = isJsonObject(saved) && isJsonObject(slice.initial) ? { ...slice.initial, ...saved } : saved;
     return slice.read === undefined ? whole : slice.read(whole);
   };
   return { settings, ...makeSlices(read) };
@@ -151,7 +156,7 @@ export function savedState(saved: DeviceState | undefined, state: DeviceState, r
 /** Drops what storage alone keeps. `isComplete` is false if storage has more open commands. */
 export function afterWrite(state: DeviceState, nowMs: number): { state: DeviceState; isComplete: boolean } {
   const { loaded, inFlight } = state.commands;
-  const open = loaded.filter((command) => isOpen(command, nowMs)).slice(0, maxOpen);
+  const open = loaded.filter((command) => isKept(command, nowMs)).slice(0, maxOpen);
   const isComplete = open.length === loaded.length || loaded.length < maxOpen;
   return { state: { ...state, commands: { loaded: open, records: [], inFlight }, newHistory: [] }, isComplete };
 }
@@ -201,8 +206,4 @@ function slicesDueAtMs(state: DeviceState, nowMs: number): number {
 
 function makeSlices(valueOf: (name: SliceName) => unknown): Omit<DeviceState, 'settings'> {
   return Object.fromEntries(sliceNames.map((name) => [name, valueOf(name)])) as Omit<DeviceState, 'settings'>;
-}
-
-function isObject(value: unknown): value is object {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -1,11 +1,16 @@
 // What users read of a device: all of it, or what the device did without who shares it. Queries on the state and on the
 // histories that storage has; they change nothing.
 import type { z } from 'zod';
-import type { devicePropertiesSchema, statusViewSchema } from '../../../protocol/http/devices.ts';
+import type {
+  deviceEventsSchema,
+  devicePropertiesSchema,
+  eventsAfterSchema,
+  statusViewSchema,
+} from '../../../protocol/http/devices.ts';
 import type { runPageSchema } from '../../../protocol/http/times.ts';
 import { positionSchema, propertyPostMethod, topicActions, type TopicAction } from '../../../protocol/mqtt.ts';
-import type * as words from '../../../protocol/vocabulary.ts';
-import { seesSharing, type Actor, type MemberRole } from '../../access.ts';
+import { seesSharing, type Actor } from '../../access.ts';
+import type { EventGap, OutgoingEvent } from '../../webhooks/webhooks.ts';
 import { describeStatus } from '../../device-status.ts';
 import { offsetOf, type Page, type PageRequest } from '../../pagination.ts';
 import { toIso } from '../../time.ts';
@@ -13,9 +18,9 @@ import type { LastRejected } from '../messages/messages.ts';
 import { measurement, type PropertiesSlice } from '../messages/properties.ts';
 import { isActivated } from '../ownership/credentials.ts';
 import { viewLease } from '../times/lease.ts';
-import type { CountedFact } from './counts.ts';
 import { runSize, viewRun, type Run } from '../times/ledger.ts';
 import type { GuestEntry, JournalEntry, Transition } from './history.ts';
+import { privateTypes } from './outgoing.ts';
 import type { DeviceState } from './state.ts';
 
 export type StatusView = z.infer<typeof statusViewSchema>;
@@ -27,18 +32,7 @@ export type PresentView = {
   messages: { action: TopicAction; body: unknown }[];
 };
 
-/** `address` is left out for an actor without the right `readSharing`. */
-type NotedEvent = { detail: ''; time: string; address?: string | null };
-/** `count` in the hour; the rest is of the last. */
-type CountedEvent<Fact = CountedFact> = Fact extends CountedFact
-  ? Omit<Fact, 'address'> & { detail: string; time: string; count: number; address?: string | null }
-  : never;
-export type EventView =
-  | { status: 'online' | 'offline'; reason: words.TransitionReason; detail: string; time: string; count?: number }
-  | CountedEvent
-  | ({ status: 'ownership'; reason: words.OwnershipChange } & NotedEvent)
-  | ({ status: 'sharing'; reason: words.MembershipChange; email: string; role: MemberRole | null } & NotedEvent)
-  | { status: 'guest_link'; reason: words.GuestLinkChange; detail: string; time: string; address: string | null };
+export type EventView = Extract<z.infer<typeof deviceEventsSchema>, Page<unknown>>['list'][number];
 
 export function viewStatus(state: DeviceState): StatusView {
   const { identity, presence, properties, credentials } = state;
@@ -74,6 +68,7 @@ export function viewPresent({ identity, presence, properties }: DeviceState, now
   return { productKey, messages: [said, { action: topicActions.propertyPost, body }] };
 }
 
+/** `address` is left out for an actor without the right `readSharing`. */
 export function viewEvents(
   state: DeviceState,
   stored: { transitions: Transition[]; journal: JournalEntry[]; guests: GuestEntry[] },
@@ -102,6 +97,24 @@ export function viewEvents(
     events.map((event): EventView => ({ ...event, time: toIso(event.time) })),
     page,
   );
+}
+
+export type EventsAfter = z.infer<typeof eventsAfterSchema>;
+
+/** As a webhook of the actor is told them. */
+export function viewEventsAfter(
+  state: DeviceState,
+  { events, gap }: { events: readonly OutgoingEvent[]; gap: EventGap | null },
+  actor: Actor,
+): EventsAfter {
+  const isWhole = seesSharing(state, actor);
+  const seen = events.filter(({ type }) => isWhole || !privateTypes.includes(type));
+  return {
+    list: seen.map((event) => ({ ...event, time: toIso(event.time) })),
+    gap,
+    next: events.at(-1)?.number ?? gap?.to ?? state.outgoing.last,
+    last: state.outgoing.last,
+  };
 }
 
 export function viewProperties({ properties, lastRejected }: DeviceState): PropertiesView {

@@ -22,7 +22,7 @@ import {
 } from './deduplication.ts';
 import { noteRejected, readMessage, type DeviceMessage, type InvalidReason } from './messages.ts';
 import { pushMessage } from './subscriptions.ts';
-import { applyChanges, changedProperties } from './properties.ts';
+import { applyReport, changedProperties } from './properties.ts';
 
 export type InboundMessage = {
   seq: number;
@@ -253,9 +253,10 @@ function applyMessage(before: DeviceState, meaning: DeviceMessage, atMs: number,
       return { state: replied, result: { result: 'accepted' } };
     }
     case 'report': {
-      const changes = changedProperties(state.properties.values, meaning.properties);
-      const confirmed = confirmByReport(state, meaning.properties, changes, decision.nowMs);
-      return { state: applyChanges(confirmed, meaning.properties, changes, atMs), result: { result: 'accepted' } };
+      const { properties: reported } = meaning;
+      const report = { reported, changed: changedProperties(state.properties.values, reported) };
+      const confirmed = confirmByReport(state, report, decision.nowMs);
+      return { state: applyReport(confirmed, report, atMs), result: { result: 'accepted' } };
     }
   }
 }

@@ -14,6 +14,9 @@ export type PropertiesSlice = {
   measurementSavedAtMs: number | null;
 };
 
+/** The properties of one report, and those of them that differ from what was reported before. */
+export type PropertyReport = { reported: ReadonlyMap<string, Json>; changed: ReadonlyMap<string, Json> };
+
 type PositionChange = { position: Position; time: number };
 
 export const maxProperties = 64;
@@ -81,19 +84,18 @@ export function changedProperties(
   return changes;
 }
 
-export function applyChanges(
+export function applyReport(
   state: DeviceState,
-  reported: ReadonlyMap<string, Json>,
-  changes: ReadonlyMap<string, Json>,
+  { reported, changed }: PropertyReport,
   arrivedAtMs: number,
 ): DeviceState {
   const { values, positionChanges, positions } = state.properties;
   const measurementSavedAtMs = reported.has(measurement) ? null : state.properties.measurementSavedAtMs;
-  if (changes.size === 0 && measurementSavedAtMs === state.properties.measurementSavedAtMs) return state;
-  const others = values.filter(([name]) => !changes.has(name));
-  const changed = [...changes].map(([name, value]) => [name, value, arrivedAtMs] as const);
-  const next = { values: [...others, ...changed], positionChanges, positions, measurementSavedAtMs };
-  const position = changes.get('position');
+  if (changed.size === 0 && measurementSavedAtMs === state.properties.measurementSavedAtMs) return state;
+  const others = values.filter(([name]) => !changed.has(name));
+  const arrived = [...changed].map(([name, value]) => [name, value, arrivedAtMs] as const);
+  const next = { values: [...others, ...arrived], positionChanges, positions, measurementSavedAtMs };
+  const position = changed.get('position');
   if (isPosition(position)) {
     next.positionChanges += 1;
     next.positions = [...positions.slice(1 - historySize), { position, time: arrivedAtMs }];

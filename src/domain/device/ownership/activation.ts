@@ -1,7 +1,7 @@
 // What an activation does to a device (decision: activation): makes it, gives a known serial a further messaging password, or
 // takes it for the user who claims it. What may activate again is ownership.ts; what a new owner does is administration.ts.
 import type { ActivationReason, ActivationRefusalReason } from '../../../protocol/vocabulary.ts';
-import { accept, refuse, type Outcome, type Refusal } from '../../refusal.ts';
+import { accept, refuse, refused, type Outcome, type Refusal } from '../../refusal.ts';
 import { countFact } from '../core/counts.ts';
 import type { Handler } from '../core/events.ts';
 import { newState, type DeviceSettings, type DeviceState } from '../core/state.ts';
@@ -106,9 +106,9 @@ export function activateFirst(
   nowMs: number,
 ): { state: DeviceState | 'unused'; result: Outcome<Provisioned> } {
   const { deviceId, settings, facts, address, claimantId, lacksCode, wasActivated } = event;
-  if (wasActivated) return { state: 'unused', result: refuse({ kind: 'device_not_activated', deviceId }) };
-  if (facts.isDisabled) return { state: 'unused', result: refuse({ kind: 'device_disabled', deviceId }) };
-  if (lacksCode) return { state: 'unused', result: refuse({ kind: 'claim_code_required' }) };
+  if (wasActivated) return refused('unused', { kind: 'device_not_activated', deviceId });
+  if (facts.isDisabled) return refused('unused', { kind: 'device_disabled', deviceId });
+  if (lacksCode) return refused('unused', { kind: 'claim_code_required' });
   const owner = claimantId === undefined ? {} : { ownerId: claimantId, claimedAtMs: nowMs, tokenUsedAtMs: nowMs };
   const credentials = firstCredentials(event, nowMs, { shownTo: claimantId });
   const made = newDevice({ deviceId, ...facts, ...owner }, settings, credentials, nowMs);

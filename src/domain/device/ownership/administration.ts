@@ -1,6 +1,6 @@
 // What its owner changes of a device: its name, whether it is disabled, its messaging credentials, its owner (decision:
 // ownership). A claim is activation.ts. Each new owner begins an ownership period: the slices, and storage, forget the one before.
-import { accept, refuse, type Refusal } from '../../refusal.ts';
+import { accept, refused, type Refusal } from '../../refusal.ts';
 import type { DeviceIdentity } from '../../topics.ts';
 import { dayMs } from '../../time.ts';
 import { endGuestLinks } from '../commands/guest-links.ts';
@@ -26,7 +26,7 @@ export const administer: Handler<'administered'> = (state, { actor, change }, de
   const refusal =
     (change.name !== undefined || change.isDisabled === undefined ? refuseUnless(state, actor, 'rename') : undefined) ??
     (change.isDisabled === undefined ? undefined : refuseUnless(state, actor, 'disable'));
-  if (refusal !== undefined) return { state, result: refuse(refusal) };
+  if (refusal !== undefined) return refused(state, refusal);
   const isEnabled = state.identity.isDisabled && change.isDisabled === false;
   const credentials = isEnabled ? endGenerations(state.credentials) : state.credentials;
   const changed = markProjectionBehind({ ...state, credentials, identity: { ...state.identity, ...change } }, true);
@@ -65,7 +65,7 @@ export const undoClaim: Handler<'claim_undone'> = (state, { defaultName, address
   const { tokenUsedAtMs = null } = state.identity;
   if (tokenUsedAtMs === null || decision.nowMs >= tokenUsedAtMs + undoClaimDays * dayMs) {
     const problem = `was not claimed with a token in the last ${undoClaimDays} days`;
-    return { state, result: refuse({ kind: 'invalid_input', path: 'deviceId', problem }) };
+    return refused(state, { kind: 'invalid_input', path: 'deviceId', problem });
   }
   const returned = returnToMaker(state, defaultName, decision);
   const result = accept({ ...identityOf(state), formerOwnerId: state.identity.ownerId });
@@ -91,14 +91,14 @@ export function claimForOwner(state: DeviceState, address: string | null, nowMs:
 
 export const offerTransfer: Handler<'transfer_offered'> = (state, { offer, address }, { nowMs }) => {
   if (offer.toUserId === state.identity.ownerId) {
-    return { state, result: refuse({ kind: 'invalid_input', path: 'email', problem: 'is your own' }) };
+    return refused(state, { kind: 'invalid_input', path: 'email', problem: 'is your own' });
   }
   const offered = { ...state, ownership: { ...state.ownership, offer } };
   return { state: note(offered, 'transfer_offered', address, nowMs), result: accept(null) };
 };
 
 export const withdrawTransfer: Handler<'transfer_withdrawn'> = (state, { address }, { nowMs }) => {
-  if (openOffer(state.ownership, nowMs) === undefined) return { state, result: refuse(noOffer(state)) };
+  if (openOffer(state.ownership, nowMs) === undefined) return refused(state, noOffer(state));
   return { state: note(withoutOffer(state), 'transfer_withdrawn', address, nowMs), result: accept(null) };
 };
 
@@ -109,9 +109,7 @@ export const answerTransfer: Handler<'transfer_answered'> = (
 ) => {
   const { nowMs } = decision;
   const offer = openOffer(state.ownership, nowMs);
-  if (offer?.offerId !== offerId || offer.toUserId !== userId) {
-    return { state, result: refuse(noOffer(state)) };
-  }
+  if (offer?.offerId !== offerId || offer.toUserId !== userId) return refused(state, noOffer(state));
   if (!isAccepted) {
     const declined = note(withoutOffer(state), 'transfer_declined', address, nowMs);
     return { state: declined, result: accept({ ...identityOf(state), mustRenew: false }) };

@@ -2,7 +2,7 @@
 // answer may be lost, so that older passwords stay valid for a while. Also which login is refused, what an accepted login does
 // to the passwords, and the relay sessions that end with them: each push carries the generations that are still valid.
 import type { Slice, DeviceState } from '../core/state.ts';
-import { loginRefusalReasonOf, refuse, type Refusal } from '../../refusal.ts';
+import { loginRefusalReasonOf, refuse, refused, type Refusal } from '../../refusal.ts';
 import type { RevokeCause } from '../../../protocol/relay.ts';
 import { countFact } from '../core/counts.ts';
 import type { Decision } from '../core/events.ts';
@@ -253,7 +253,7 @@ export function refuseLogin(state: DeviceState, login: Login & { address: string
   const refusal = refusalOf(state, login, nowMs);
   if (refusal === undefined) return undefined;
   const reason = loginRefusalReasonOf(refusal);
-  if (reason === undefined) return { state, result: refuse(refusal) };
+  if (reason === undefined) return refused(state, refusal);
   const fact = { status: 'login_refused', reason, address: login.address } as const;
   return { state: countFact(state, fact, nowMs), result: refuse(refusal) };
 }

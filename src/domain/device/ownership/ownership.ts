@@ -4,6 +4,7 @@ import type { Slice, DeviceState } from '../core/state.ts';
 import * as words from '../../../protocol/vocabulary.ts';
 import type { MemberRole } from '../../access.ts';
 import { appendHistory, type HistoryEntry, type JournalEntry } from '../core/history.ts';
+import { toIso } from '../../time.ts';
 
 export type IdentitySlice = {
   deviceId: string;
@@ -164,12 +165,13 @@ export function viewOwnership(state: DeviceState, nowMs: number) {
   const { identity, ownership, credentials } = state;
   const offer = openOffer(ownership, nowMs);
   return {
-    claimedAtMs: identity.claimedAtMs,
+    deviceId: identity.deviceId,
+    claimedAt: toIso(identity.claimedAtMs),
+    pairingUntil: toIso(openPairing(ownership, nowMs)?.untilMs ?? null),
+    transfer: offer === undefined ? null : { email: offer.email, expiresAt: toIso(offer.expiresAtMs) },
     reactivation: reactivationOf(state, identity.reactivation),
     /** No password is left: the device has to be activated again. */
     mustRenew: credentials.passwords.length === 0,
-    pairingUntilMs: openPairing(ownership, nowMs)?.untilMs ?? null,
-    offer: offer === undefined ? null : { email: offer.email, expiresAtMs: offer.expiresAtMs },
   };
 }
 

@@ -3,7 +3,7 @@
 import type { Slice, DeviceState } from '../core/state.ts';
 import type { MembershipChange } from '../../../protocol/vocabulary.ts';
 import { refusalOf, roleOf, usersWith, type Actor, type DeviceAction, type MemberRole } from '../../access.ts';
-import { accept, refuse, type Refusal } from '../../refusal.ts';
+import { accept, refused, type Refusal } from '../../refusal.ts';
 import type { Decision, Handler, Reporter } from '../core/events.ts';
 import { cancelQueued } from '../commands/commands.ts';
 import { noteMembership } from './ownership.ts';
@@ -39,7 +39,11 @@ export type Party = { email: string; address: string | null };
 export type NewMember = { userId: number; role: MemberRole; invitedBy: number; maxMembers?: number | undefined };
 
 /** An invitation, which gives no right: it is in the events alone. */
-export const noteInvitation: Handler<'invitation_changed'> = (state, { change, role, email, address }, { nowMs }) => {
+export const noteInvitation: Handler<'invitation_changed'> = (state, event, { nowMs }) => {
+  const { actor, change, role, email, address } = event;
+  // The user who declines has no right on the device.
+  const refusal = change === 'invitation_declined' ? undefined : refuseUnless(state, actor, 'share');
+  if (refusal !== undefined) return refused(state, refusal);
   return { state: noteMembership(state, change, { email, role, address }, nowMs), result: accept(null) };
 };
 
@@ -52,13 +56,11 @@ export const addMember: Handler<'member_joined'> = (
   const { sharing, identity, settings } = state;
   const { deviceId } = identity;
   const inviter = roleOf(ownershipOf(state), invitedBy);
-  if (inviter !== 'owner') return { state, result: refuse({ kind: 'not_found', what: 'invitation' }) };
-  if (identity.ownerId === userId) return { state, result: refuse({ kind: 'is_owner', deviceId }) };
+  if (inviter !== 'owner') return refused(state, { kind: 'not_found', what: 'invitation' });
+  if (identity.ownerId === userId) return refused(state, { kind: 'is_owner', deviceId });
   const others = sharing.members.filter((entry) => entry.userId !== userId);
   const max = maxMembers ?? settings.limits.membersPerDevice;
-  if (others.length >= max) {
-    return { state, result: refuse({ kind: 'limit_reached', limit: { name: 'membersPerDevice', max } }) };
-  }
+  if (others.length >= max) return refused(state, { kind: 'limit_reached', limit: { name: 'membersPerDevice', max } });
   const before = sharing.members.find((entry) => entry.userId === userId);
   const member = { userId, role, sinceMs: before?.sinceMs ?? nowMs };
   if (before?.role === role) return { state, result: accept(before) };
@@ -71,7 +73,7 @@ export const addMember: Handler<'member_joined'> = (
 
 export const changeMember: Handler<'member_changed'> = (state, { userId, role, email, address }, { nowMs }) => {
   const member = state.sharing.members.find((entry) => entry.userId === userId);
-  if (member === undefined) return { state, result: refuse({ kind: 'not_found', what: 'member' }) };
+  if (member === undefined) return refused(state, { kind: 'not_found', what: 'member' });
   const changed = { ...member, role };
   const members = state.sharing.members.map((entry) => (entry === member ? changed : entry));
   if (member.role === role) return { state, result: accept(member) };
@@ -80,10 +82,10 @@ export const changeMember: Handler<'member_changed'> = (state, { userId, role, e
 };
 
 export const removeMember: Handler<'member_removed'> = (state, { userId, actor, email, address }, { nowMs }) => {
+  const refusal = refuseUnless(state, actor, actor.userId === userId ? 'leave' : 'share');
+  if (refusal !== undefined) return refused(state, refusal);
   const members = state.sharing.members.filter((entry) => entry.userId !== userId);
-  if (members.length === state.sharing.members.length) {
-    return { state, result: refuse({ kind: 'not_found', what: 'member' }) };
-  }
+  if (members.length === state.sharing.members.length) return refused(state, { kind: 'not_found', what: 'member' });
   const change = actor.userId === userId ? 'left' : 'removed';
   const noted = noteMembership(withMembers(state, members), change, { email, role: null, address }, nowMs);
   return { state: endSubscriptionsOf(cancelUnallowed(noted, nowMs), [userId]), result: accept(null) };

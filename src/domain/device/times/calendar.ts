@@ -77,6 +77,12 @@ export function isZone(zone: string): boolean {
   }
 }
 
+/** Whether the clock is between these times, `HH:MM`; `to` may be on the next day. */
+export function isWithinHours({ from, to, zone }: { from: string; to: string; zone: string }, timeMs: number): boolean {
+  const clock = Temporal.Instant.fromEpochMilliseconds(timeMs).toZonedDateTimeISO(zone).toPlainTime().toString();
+  return from < to ? clock >= from && clock < to : clock >= from || clock < to;
+}
+
 function dateAt(timeMs: number, zone: string): Temporal.PlainDate {
   return Temporal.Instant.fromEpochMilliseconds(timeMs).toZonedDateTimeISO(zone).toPlainDate();
 }

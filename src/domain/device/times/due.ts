@@ -5,7 +5,7 @@ import { giveCommand, refuseCommand, shortestLifeMs, sourceOf } from '../command
 import type { Decision, Handler } from '../core/events.ts';
 import type { DeviceState } from '../core/state.ts';
 import { inPerson } from '../../access.ts';
-import { accept, refuse } from '../../refusal.ts';
+import { accept, refused } from '../../refusal.ts';
 import { minuteMs, secondMs } from '../../time.ts';
 import { refuseUnless } from '../ownership/sharing.ts';
 import { leaseDueAtMs, noteAttempt, settleLost } from './lease.ts';
@@ -71,16 +71,16 @@ function give(
 /** At any time, by the user who asks. */
 export const runNow: Handler<'schedule_run'> = (state, { actor, scheduleId }, decision) => {
   const schedule = findSchedule(state, scheduleId);
-  if (schedule === undefined) return { state, result: refuse(noSchedule(scheduleId)) };
+  if (schedule === undefined) return refused(state, noSchedule(scheduleId));
   const refusal = refuseCommand(state);
-  if (refusal !== undefined) return { state, result: refuse(refusal) };
+  if (refusal !== undefined) return refused(state, refusal);
   const { nowMs } = decision;
   const open = state.runs.running.filter((run) => run.scheduleId === scheduleId);
   // A run is named by its due time.
   const dueAtMs = Math.max(nowMs, ...open.map((run) => run.dueAtMs + 1));
   const times = { dueAtMs, expiresAtMs: nowMs + schedule.graceSeconds * 1000 };
   if (state.runs.running.length >= maxRunning) {
-    return { state, result: refuse({ kind: 'rate_limited', limit: 'runsByRequest', retryAfterSeconds: 10 }) };
+    return refused(state, { kind: 'rate_limited', limit: 'runsByRequest', retryAfterSeconds: 10 });
   }
   const begun = give(state, schedule, { ...sourceOf(actor), giverCheckedAtMs: nowMs }, times, decision);
   return { state: begun.state, result: accept(viewRun(begun.run)) };

@@ -2,10 +2,10 @@
 // to have happened. A newer command, or a hand at the device, ends the pursuit. Sends nothing: see due.ts.
 import type { LeaseView } from '../../../protocol/http/times.ts';
 import type { ControlParams } from '../../control-command.ts';
-import type { Json } from '../../json.ts';
 import { accept, refuse } from '../../refusal.ts';
 import { hourMs, minuteMs, secondMs, toIso } from '../../time.ts';
 import { leaseId, visibleResult, type Command } from '../commands/command-life.ts';
+import type { PropertyReport } from '../messages/properties.ts';
 import type { Handler } from '../core/events.ts';
 import type { DeviceState, Slice } from '../core/state.ts';
 import { appendRun, type Run } from './ledger.ts';
@@ -104,12 +104,7 @@ export function noteReturn(state: DeviceState, nowMs: number): DeviceState {
 }
 
 /** A report that shows the end, or a position that no command explains: then a hand moved the device. */
-export function noteReported(
-  state: DeviceState,
-  reported: ReadonlyMap<string, Json>,
-  changed: ReadonlyMap<string, Json>,
-  nowMs: number,
-): DeviceState {
+export function noteReported(state: DeviceState, { reported, changed }: PropertyReport, nowMs: number): DeviceState {
   const { current } = state.lease;
   if (current === null) return state;
   const [name = '', wanted] = visibleResult(current.then) ?? [];

@@ -98,7 +98,7 @@ function endOf(state: DeviceState, command: Command, nowMs: number): RunEnd | un
   }
 }
 
-function settleAtMs(command: Command | undefined): number {
+export function settleAtMs(command: Command | undefined): number {
   if (command === undefined) return 0;
   const { deviceAcknowledgedAtMs, expiresAtMs } = command;
   if (deviceAcknowledgedAtMs === null) return expiresAtMs;

@@ -5,7 +5,7 @@ import type { PauseReason } from '../../../protocol/vocabulary.ts';
 import { seesSharing, type Actor } from '../../access.ts';
 import type { ControlParams } from '../../control-command.ts';
 import { fingerprint } from '../../fingerprint.ts';
-import { accept, refuse, type Refusal } from '../../refusal.ts';
+import { accept, refused, type Refusal } from '../../refusal.ts';
 import { toIso } from '../../time.ts';
 import { refuseCommand } from '../commands/commands.ts';
 import type { Handler } from '../core/events.ts';
@@ -47,11 +47,11 @@ export function firstOf({ schedules }: DeviceState, timeOf = startOf): Schedule 
 
 export const putSchedule: Handler<'schedule_put'> = (state, { actor, scheduleId, draft, isNew }, { nowMs }) => {
   const former = findSchedule(state, scheduleId);
-  if (former === undefined && !isNew) return { state, result: refuse(noSchedule(scheduleId)) };
+  if (former === undefined && !isNew) return refused(state, noSchedule(scheduleId));
   const next = planNext(scheduleId, draft, nowMs);
   const open = state.schedules.filter((other) => other !== former && other.next !== null);
   const refusal = refuseCommand(state) ?? (next === null ? neverComes : refuseMore(open, draft));
-  if (refusal !== undefined) return { state, result: refuse(refusal) };
+  if (refusal !== undefined) return refused(state, refusal);
   const { userId, keyId } = actor;
   const pausedBecause = draft.enabled ? null : ('user' as const);
   // A local date and time is turned into an instant once.
@@ -65,7 +65,7 @@ export const putSchedule: Handler<'schedule_put'> = (state, { actor, scheduleId,
 
 export const changeSchedule: Handler<'schedule_changed'> = (state, { actor, scheduleId, change }, { nowMs }) => {
   const former = findSchedule(state, scheduleId);
-  if (former === undefined) return { state, result: refuse(noSchedule(scheduleId)) };
+  if (former === undefined) return refused(state, noSchedule(scheduleId));
   if (change === 'remove') {
     const schedules = state.schedules.filter((other) => other !== former);
     return {

@@ -25,10 +25,10 @@ export const forbidden = (topic: string) => ({ action: 'subscribe', topic, code:
 export const ping = '{"action": "ping"}';
 export const pong = { action: 'pong' };
 
-/** A socket that signed in as the device and subscribed to the topics. */
-export async function listenAs(device: TestDevice, ...topics: string[]): Promise<TestSocket> {
+/** A socket that signed in as the device, or with the token of a user, and subscribed to the topics. */
+export async function listenAs(who: TestDevice | { token: string }, ...topics: string[]): Promise<TestSocket> {
   const socket = await openRelay();
-  await accepted(socket, authOf(device));
+  await accepted(socket, 'token' in who ? { action: 'auth', token: who.token } : authOf(who));
   for (const topic of topics) await accepted(socket, { action: 'subscribe', topic });
   return socket;
 }

@@ -1,0 +1,25 @@
+// What stands in the paths of routes, by its name there. Any text, because what has not the form of an id is not found.
+import { z } from '@hono/zod-openapi';
+import { keyIdSchema } from './api-keys.ts';
+import { anyProductKeySchema, deviceIdSchema, deviceSNSchema, shortIdSchema } from './common.ts';
+import { sessionIdSchema } from './users.ts';
+
+export const pathSchemas = {
+  commandId: shortIdSchema,
+  deviceId: deviceIdSchema,
+  deviceSN: deviceSNSchema,
+  invitationId: shortIdSchema,
+  keyId: keyIdSchema,
+  linkId: shortIdSchema,
+  productKey: anyProductKeySchema,
+  scheduleId: shortIdSchema,
+  sessionId: sessionIdSchema,
+  subscriptionId: shortIdSchema,
+  token: z.string().openapi({ example: '7h3k9m2p5q8r4s6t1v0w' }),
+  /** NaN for what is no id: nobody has it. */
+  userId: z
+    .string()
+    .transform((text) => (/^[1-9]\d{0,14}$/.test(text) ? Number(text) : Number.NaN))
+    .openapi({ example: '42' }),
+  webhookId: shortIdSchema,
+};
