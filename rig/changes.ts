@@ -13,7 +13,7 @@ export class Changes {
   }
 
   /** `describe` may be a function, so that the failure can say how far things had got. */
-  async until(describe: string | (() => string), isSo: () => boolean, timeoutMs = 45_000): Promise<void> {
+  async until(describe: string | (() => string), isSo: () => boolean, timeoutMs = 90_000): Promise<void> {
     if (isSo()) return;
     await new Promise<void>((resolve, reject) => {
       const end = (finish: () => void): void => {
@@ -36,7 +36,7 @@ export class Changes {
 export async function eventually(
   describe: string | (() => string),
   isSo: () => Promise<boolean> | boolean,
-  timeoutMs = 40_000,
+  timeoutMs = 90_000,
 ): Promise<void> {
   const deadlineMs = performance.now() + timeoutMs;
   while (!(await isSo())) {

@@ -2,7 +2,7 @@
 // test processes. Runs before each test file.
 import { vi } from 'vitest';
 
-const patience = { timeout: 45_000 };
+const patience = { timeout: 90_000 };
 const { waitFor, waitUntil } = vi;
 
 type WaitOptions = Parameters<typeof waitFor>[1];

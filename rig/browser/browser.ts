@@ -56,6 +56,7 @@ export class Browser {
   /** A page of a visitor of its own: nothing is shared with other pages. */
   async open(path = '/', { prepare, ...options }: VisitorOptions = {}): Promise<Page> {
     const context = await this.#chromium.newContext({ viewport: { width: 1100, height: 800 }, ...options });
+    context.setDefaultTimeout(90_000);
     await prepare?.(context);
     return this.openIn(context, path);
   }

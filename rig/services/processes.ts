@@ -10,7 +10,7 @@ import { findFreePort } from '../ports.ts';
 import { makeTempDir } from '../temp-dirs.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
-const readyWithinMs = 60_000;
+const readyWithinMs = 120_000;
 
 export const bridgeSecret = 'a-bridge-secret-of-at-least-32-characters';
 export const bridgePassword = 'an-mqtt-password-of-at-least-32-characters';

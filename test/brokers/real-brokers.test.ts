@@ -115,7 +115,7 @@ describe.skipIf(rabbitmqMissing !== null)('RabbitMQ, which asks the service over
     expect(await refusalOf(rig.mqttUrl, login)).toBe('accepted');
     await misled.stop();
     // It starts a second RabbitMQ.
-  }, 60_000);
+  });
 
   it('lets the bridge subscribe to the topics of devices and to nothing else', async () => {
     const login = { username: bridgeName, password: bridgePassword, clientId: bridgeName };

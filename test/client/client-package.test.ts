@@ -51,4 +51,4 @@ it('types, builds and runs without anything of the service and of Node', () => {
   expect(compiled.stdout).toBe('');
   const check = "import('./program.js').then(({ isGone }) => console.log(isGone(new Error('x'))))";
   expect(execFileSync(process.execPath, ['-e', check], { cwd: folder, encoding: 'utf8' })).toBe('false\n');
-}, 120_000);
+});

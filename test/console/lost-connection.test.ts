@@ -44,7 +44,7 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'a lost connection', 
     await page.locator('.journey').getByText('The service cannot be reached.').waitFor();
     await report({ position: 'middle' });
     await page.context().setOffline(false);
-    await page.getByRole('status').filter({ hasText: /^Live/ }).waitFor({ timeout: 60_000 });
+    await page.getByRole('status').filter({ hasText: /^Live/ }).waitFor();
     await page.getByRole('button', { name: 'Middle', exact: true, pressed: true }).waitFor();
     await page.getByText('As of').waitFor({ state: 'detached' });
     await openTab(page, 'History');

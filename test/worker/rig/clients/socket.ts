@@ -2,7 +2,7 @@
 // has an end. Asserts nothing.
 import { exports } from 'cloudflare:workers';
 
-const patienceMs = 15_000;
+const patienceMs = 60_000;
 
 export type SocketEnd = { code: number; reason: string };
 
