@@ -47,7 +47,7 @@ export function isFree(port: number, host = '127.0.0.1'): Promise<boolean> {
 }
 
 /** @throws Error if nothing listens in time */
-export function untilListening(port: number, timeoutMs = 30_000): Promise<void> {
+export function untilListening(port: number, timeoutMs = 90_000): Promise<void> {
   return eventually(`a listener on port ${port}`, () => isListening(port), timeoutMs);
 }
 

@@ -116,7 +116,7 @@ export class RabbitMq {
       });
     }
     const exited = once(this.#process, 'exit').then(() => 'exited');
-    const timer = setTimeout(() => started.reject(new Error(`RabbitMQ does not start:\n${this.log}`)), 60_000);
+    const timer = setTimeout(() => started.reject(new Error(`RabbitMQ does not start:\n${this.log}`)), 120_000);
     const first = await Promise.race([started.promise, exited]);
     clearTimeout(timer);
     if (first === 'exited') throw new Error(`RabbitMQ ended at its start:\n${this.log}`);

@@ -9,7 +9,7 @@ import { makeTempDir } from '../temp-dirs.ts';
 import { AwaitedProcess } from './processes.ts';
 
 const startScript = fileURLToPath(new URL('../../dev/start.js', import.meta.url));
-const patienceMs = 60_000;
+const patienceMs = 180_000;
 
 const portNames = [
   'API_PORT',

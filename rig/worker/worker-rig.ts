@@ -26,7 +26,7 @@ export const hookSecret = 'broker-hook-secret-of-the-rig-for-tests';
 const messagingSecret = 'messaging-secret-of-the-rig-for-tests';
 export const jwtSecrets = 'rig:access-token-secret-of-the-rig-for-tests';
 
-const patienceMs = 60_000;
+const patienceMs = 180_000;
 
 /** Vars of the Worker unless `start` is given others. */
 export const workerVars = {
