@@ -56,8 +56,8 @@ const project = (name: string, options: ProjectOptions = {}, folder = name) => (
     setupFiles: ['rig/patient-waits.ts'],
     provide: fuzzing,
     // Ends what hangs. What is slow on a busy machine may take ten times as long as alone.
-    testTimeout: 240_000,
-    hookTimeout: 240_000,
+    testTimeout: 480_000,
+    hookTimeout: 480_000,
     // As long as `vi.waitFor` (patient-waits.ts): a second is too soon on a busy machine.
     expect: { poll: { timeout: 90_000 } },
     ...withProcesses,

@@ -86,7 +86,7 @@ test.each([
         expect((await call(`/devices/${deviceId}/status`)).data['online']).toBe(true);
         expect((await command()).code).toBe(200);
       },
-      { timeout: 60_000, interval: 250 },
+      { timeout: 180_000, interval: 250 },
     );
   }
 
