@@ -114,7 +114,7 @@ describe.skipIf(pahoMissing !== null)('paho', () => {
       ...{ username: mqtt.username, password: mqtt.password, clientId: mqtt.clientId },
       ...{ reportTopic: topics.propertyPost, commandTopic: topics.propertySet },
     };
-    const client = run(pythonWithPaho, ['test/system/paho-device.py', JSON.stringify(setup)], { timeout: 20_000 });
+    const client = run(pythonWithPaho, ['test/system/paho-device.py', JSON.stringify(setup)], { timeout: 90_000 });
     await sendUntilHeard(deviceId);
     expect((await client).stdout).toContain('"position":"up"');
     await service.rig.untilStatus(deviceId, ({ online, position }) => !online && position === 'middle');
