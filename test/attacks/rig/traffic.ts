@@ -49,7 +49,7 @@ function sendOver(
       const isLost = ['ECONNRESET', 'EPIPE'].includes(error.code ?? '');
       reject(isLost ? new LostConnection(error.message) : error);
     };
-    const outgoing = request(url, { method, agent, headers: all, timeout: 30_000 }, (response) => {
+    const outgoing = request(url, { method, agent, headers: all, timeout: 90_000 }, (response) => {
       const chunks: Buffer[] = [];
       response.on('data', (chunk: Buffer) => chunks.push(chunk));
       response.on('error', fail);
@@ -58,7 +58,7 @@ function sendOver(
         resolve({ status, text: Buffer.concat(chunks).toString(), retryAfter: received['retry-after'] ?? null });
       });
     });
-    outgoing.on('timeout', () => outgoing.destroy(new Error('no answer within 30 s')));
+    outgoing.on('timeout', () => outgoing.destroy(new Error('no answer within 90 s')));
     outgoing.on('error', fail);
     outgoing.end(body);
   });
