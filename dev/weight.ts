@@ -14,9 +14,9 @@ const usage = `Usage: npm run weight
 readCommandLine({ name: 'npm run weight', usage, options: {} }, () => undefined);
 
 const bounds = {
-  'product source, lines': 33_000,
-  'tests, rig and benchmarks, lines': 43_950,
-  'documents, words': 27_900,
+  'product source, lines': 34_850,
+  'tests, rig and benchmarks, lines': 46_250,
+  'documents, words': 28_800,
   'settable limits': 40,
   'files in the largest folder': 20,
   'folders at the top': 14,

@@ -8,11 +8,14 @@ import { logRequest } from './http/request-log.ts';
 import { createServiceContext } from './http/service-context.ts';
 import { apiKeyRoutes } from './routes/accounts/api-keys.ts';
 import { noticeRoutes } from './routes/accounts/notices.ts';
+import { groupRoutes, sceneRoutes } from './routes/collections.ts';
+import { bulkRoutes } from './routes/bulk.ts';
 import { bridgeRoutes } from './routes/machines/bridge.ts';
 import { brokerHookRoutes } from './routes/broker-hooks/broker-hooks.ts';
 import { deviceCommandRoutes } from './routes/devices/commands.ts';
 import { deviceGuestLinkRoutes } from './routes/devices/guest-links.ts';
 import { deviceTimesRoutes } from './routes/devices/times.ts';
+import { checkInRoutes, deviceWitnessRoutes } from './routes/devices/witness.ts';
 import { blockedSenderRoutes, deviceSharingRoutes, invitationRoutes } from './routes/devices/sharing.ts';
 import { claimTokenRoutes, deviceOwnershipRoutes } from './routes/devices/ownership.ts';
 import { claimRoutes, deviceRoutes } from './routes/devices/devices.ts';
@@ -46,6 +49,7 @@ export function createApp() {
   app.use('/mqtt/*', trustGateway);
   app.route('/mqtt', socketRoutes);
   app.route('/health', healthRoutes);
+  app.route('/w', checkInRoutes);
 
   app.use('/api/v1/products/:productKey/serials', readSerialsAsCsv);
   for (const path of ['/api/*', '/t/*']) {
@@ -71,6 +75,9 @@ function createApi() {
       .route('/invitations', invitationRoutes)
       .route('/claim-tokens', claimTokenRoutes)
       .route('/webhooks', webhookRoutes)
+      .route('/groups', groupRoutes)
+      .route('/scenes', sceneRoutes)
+      .route('/', bulkRoutes)
       // Before the routes of single devices: `transfers` is no device id.
       .route('/devices', deviceOwnershipRoutes)
       .route('/devices', deviceRoutes)
@@ -78,6 +85,7 @@ function createApi() {
       .route('/devices', deviceCommandRoutes)
       .route('/devices', deviceGuestLinkRoutes)
       .route('/devices', deviceTimesRoutes)
+      .route('/devices', deviceWitnessRoutes)
   );
 }
 export type Api = ReturnType<typeof createApi>;

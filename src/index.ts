@@ -3,6 +3,7 @@ import { createApp } from './app.ts';
 import { runScheduledJobs } from './scheduled.ts';
 
 export { BrokerLink } from './objects/broker-link/broker-link.ts';
+export { BulkRun } from './objects/bulk-run.ts';
 export { DeviceSession } from './objects/device/device-session.ts';
 export { FleetDirectory } from './objects/fleet-directory.ts';
 export { ProductPropagator } from './objects/product-propagator.ts';

@@ -20,8 +20,8 @@ export type CommandReceipt = Data<ControlCall>;
 export type CommandOptions = {
   /** Keep it for a device that is away, for so many seconds. */
   ttlSeconds?: number;
-  /** Where to stop: at the reply of the device (default), or when a report shows the result. */
-  until?: 'acknowledged' | 'confirmed';
+  /** Where to stop: at the reply of the device (default), when a report shows the result, or when its witness is known to have seen it or not. */
+  until?: 'acknowledged' | 'confirmed' | 'witnessed';
   /** Each time when it has come further. The service is then asked more often. */
   onCommand?: (command: Command) => void;
 };
@@ -50,6 +50,7 @@ export async function runCommand(
         param: { deviceId },
         query: {
           ...(onCommand === undefined && { wait: String(longestWaitSeconds) }),
+          ...(until === 'witnessed' && { until }),
           ...(ttlSeconds !== undefined && { ttl: String(ttlSeconds) }),
         },
         header: { 'idempotency-key': key },
@@ -63,12 +64,15 @@ export async function runCommand(
     const command = await again(() =>
       dataOf(api.devices[':deviceId'].commands[':commandId'].$get({ param: { deviceId, commandId } })),
     );
-    const come = JSON.stringify([command.state, command.steps]);
+    const { witness } = command;
+    const come = JSON.stringify([command.state, command.steps, witness?.outcome]);
     if (come !== seen) onCommand?.(command);
     seen = come;
     const isOver = Date.now() > Date.parse(command.expiresAt);
-    const isEnough = command.state === 'acknowledged' && (until === 'acknowledged' || isOver);
-    if (isEnough || endedStates.includes(command.state)) return command;
+    const isEnough = command.state === 'acknowledged' && (until !== 'confirmed' || isOver);
+    const isEnded = isEnough || endedStates.includes(command.state);
+    // Without a witness the reply is enough.
+    if (until === 'witnessed' && witness !== null ? witness.outcome !== 'pending' : isEnded) return command;
     await sleep(lookInMs);
   }
 }

@@ -190,6 +190,7 @@ function metered(name, Real) {
 }
 
 export const BrokerLink = metered('BrokerLink', built.BrokerLink);
+export const BulkRun = metered('BulkRun', built.BulkRun);
 export const DeviceSession = metered('DeviceSession', built.DeviceSession);
 export const FleetDirectory = metered('FleetDirectory', built.FleetDirectory);
 export const ProductPropagator = metered('ProductPropagator', built.ProductPropagator);

@@ -32,6 +32,7 @@ export const deviceActions = {
     roles: ['owner', 'operator'],
     scopes: ['control'],
   },
+  manageWitness: { what: 'set and remove its witness', roles: ['owner', 'operator'], scopes: ['control'] },
   rename: { what: 'rename it', roles: ['owner'], scopes: ['manage'] },
   disable: { what: 'disable and enable it', roles: ['owner', 'product_owner'], scopes: ['manage'] },
   replaceCredentials: { what: 'give it new messaging credentials', roles: ['owner'], scopes: ['manage'] },
@@ -62,6 +63,8 @@ export const accountActions = {
   answerOffers: { what: 'accept or decline what others offer: shared and transferred devices', scopes: [] },
   manageKeys: { what: 'make, list and delete API keys', scopes: [] },
   manageWebhooks: { what: 'make, list, change and delete webhooks', scopes: ['manage'] },
+  readCollections: { what: 'list and read the own groups and scenes', scopes: ['read', 'control', 'manage'] },
+  manageCollections: { what: 'make, change and delete own groups and scenes', scopes: ['manage'] },
   manageNotices: { what: 'read the own notices, set which come and where', scopes: [] },
   manageSessions: { what: 'list and end sessions, change the password', scopes: [] },
 } as const satisfies Record<string, Omit<Rule, 'roles'>>;

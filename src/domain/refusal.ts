@@ -34,7 +34,8 @@ export type ObjectName =
   | 'ProjectionWriter'
   | 'ProductPropagator'
   | 'WebhookEndpoint'
-  | 'UserInbox';
+  | 'UserInbox'
+  | 'BulkRun';
 /** How a call to an object failed: `retryable` may work at once, `overloaded` must not be repeated now. */
 export type ObjectFailure = 'retryable' | 'overloaded' | 'broken';
 
@@ -58,6 +59,7 @@ export type Refusal =
         | 'guest_link'
         | 'schedule'
         | 'lease'
+        | 'witness'
         | 'account'
         | 'session'
         | 'transfer'
@@ -65,7 +67,10 @@ export type Refusal =
         | 'claim_token'
         | 'sender'
         | 'webhook'
-        | 'push_subscription';
+        | 'push_subscription'
+        | 'group'
+        | 'scene'
+        | 'bulk';
       id?: string;
     }
   | { kind: 'unknown_product_key'; productKey: string }
@@ -101,9 +106,11 @@ export type Refusal =
   | { kind: 'name_taken'; name: 'email' | 'username' | 'product_key' }
   | { kind: 'weak_password'; because: 'short' | 'common' }
   | { kind: 'product_has_devices'; productKey: string }
+  /** Nobody has seen it lately, or since the last command. */
+  | { kind: 'state_unknown'; deviceId: string }
   | { kind: 'no_control_params' }
   | { kind: 'invalid_control_params'; member: string; problem: string }
-  | { kind: 'not_published'; because: PublishFailure }
+  | { kind: 'not_published'; because: PublishFailure; commandId: string }
   | { kind: 'internal_error' }
   | { kind: 'database_unavailable' }
   | { kind: 'object_failed'; object: ObjectName; id: string; operation: string; failure: ObjectFailure };
@@ -240,6 +247,8 @@ function wireErrorsOfLimits(max: number) {
     apiKeysPerUser: { message: 'too_many_api_keys' },
     webhooksPerUser: { message: 'too_many_webhooks' },
     pushSubscriptionsPerUser: { message: 'too_many_push_subscriptions' },
+    groupsPerUser: { message: 'too_many_groups' },
+    scenesPerUser: { message: 'too_many_scenes' },
     productsPerUser: { message: 'too_many_products' },
     productKeysPerUser: { message: 'too_many_products', detail: 'those that were deleted count, too' },
     claimTokensPerUser: { message: 'too_many_claim_tokens' },
@@ -250,6 +259,7 @@ function wireErrorsOfLimits(max: number) {
     invitationsPerRecipient: { message: 'too_many_invitations', detail: 'of this e-mail' },
     guestLinksPerDevice: { message: 'too_many_guest_links' },
     schedulesPerDevice: { message: 'too_many_schedules' },
+    watchersPerDevice: { message: 'too_many_witnesses', detail: `at most ${max} devices may watch one` },
     oneShotsPerDevice: { message: 'too_many_schedules', detail: `at most ${max} that run once` },
     pagedDevices: { message: 'invalid_request', detail: `page: \`after\` goes beyond the first ${max} devices` },
     requestBodyBytes: tooLarge,

@@ -34,11 +34,12 @@ export const trustGateway = createMiddleware<AppEnv>(async (c, next) => {
   await next();
 });
 
-/** A flood shield: 429 above the limit. Counts by client address, `CONTROL_LIMIT` by user: it goes after `authenticate`. */
+/** A flood shield: 429 above the limit. Counts by client address; those of commands by user: they go after `authenticate`. */
 export function limitRate(shield: FloodShield) {
   return createMiddleware<AppEnv>(async (c, next) => {
     const { context, caller } = c.var;
-    await holdToShield(context, shield, shield === 'CONTROL_LIMIT' ? `user ${caller.userId}` : context.clientAddress);
+    const isOfUser = shield === 'CONTROL_LIMIT' || shield === 'BULK_LIMIT';
+    await holdToShield(context, shield, isOfUser ? `user ${caller.userId}` : context.clientAddress);
     await next();
   });
 }

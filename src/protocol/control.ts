@@ -22,13 +22,29 @@ export const legacyControlSchema = z
 
 export const controlBodySchema = z.union([newControlSchema, legacyControlSchema]);
 
+/** Only of a schedule: its run is started, and the device is sent nothing. */
+export const sceneCommandSchema = z
+  .strictObject({ action: z.literal('scene'), sceneId: z.string().max(64) })
+  .meta({ title: 'scene' });
+export const scheduledCommandSchema = z.union([newControlSchema, legacyControlSchema, sceneCommandSchema]);
+
+/** What `ensure` presses if the appliance was just seen to be otherwise. */
+export const ensureSchema = z
+  .strictObject({
+    action: z.literal('ensure'),
+    value: z.enum(['on', 'off']),
+    press: z.enum(['pulse', 'toggle', 'trigger']).default('pulse'),
+  })
+  .meta({ title: 'with a witness' });
+
 /** A lease (docs/times.md): `then` is a control body, whose errors are those of one. */
 export const leaseBodySchema = z.strictObject({ seconds: z.int().min(5).max(86_400), then: z.unknown() });
 
 const lease = leaseBodySchema.extend({ then: controlBodySchema });
-export const leasedControlBodySchema = z.union([
+export const fullControlBodySchema = z.union([
   newControlSchema,
   legacyControlSchema,
+  ensureSchema,
   z.strictObject({ action: z.literal('toggle'), position: positionSchema, lease }).meta({ title: 'with a lease' }),
   z.strictObject({ angle: z.int().min(0).max(180), lease }).meta({ title: 'legacy form with a lease' }),
 ]);

@@ -180,6 +180,13 @@ export const deviceEventStatuses = [
   'guest_link',
 ] as const;
 
+/** What a witness sees: an appliance is on or off, or something was pressed. */
+export const witnessExpectations = ['on', 'off', 'pressed'] as const;
+export const witnessOperators = ['=', '!=', '<', '<=', '>', '>='] as const;
+export const witnessConsequences = ['nothing', 'retry_once', 'notice'] as const;
+export const witnessOutcomes = ['pending', 'witnessed', 'not_witnessed'] as const;
+export const witnessReasons = ['not_seen', 'undelivered', 'replaced', 'forbidden', 'unreachable'] as const;
+
 /** What a webhook is told of a device. */
 export const eventTypes = [
   'device.activated',
@@ -208,6 +215,7 @@ export const noticeCauses = [
   'lease_not_off',
   'run_failed',
   'moved_by_hand',
+  'not_witnessed',
   'security',
   'webhook_disabled',
 ] as const;

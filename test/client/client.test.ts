@@ -15,6 +15,7 @@ import {
   runCommand,
   runSchedule,
   Session,
+  type Command,
   type DeviceState,
   type RelayMessage,
   type Tokens,
@@ -189,6 +190,24 @@ it('follows a command to the reply, or to the report that shows the result', asy
   await expect(wrong).rejects.toMatchObject({ reason: 'invalid_control_params' });
   const lost = await service.rig.activate('CLIENT-AWAY');
   expect(await runCommand(api, lost.deviceId, toggle)).toMatchObject({ state: 'expired' });
+});
+
+it('follows a command until its witness saw it, or did not', async () => {
+  const { api } = await logIn();
+  const { deviceId } = activation;
+  const pulse = { action: 'pulse' } as const;
+  const settings = { expect: 'pressed', by: { checkIn: true }, withinSeconds: 1, then: 'nothing' } as const;
+  const { witness } = api.devices[':deviceId'];
+  const { checkInUrl = '' } = await dataOf(witness.$put({ param: { deviceId }, json: settings }));
+  const onCommand = ({ state, witness: seen }: Command) => {
+    if (state === 'acknowledged' && seen?.outcome === 'pending') void fetch(checkInUrl, { method: 'POST' });
+  };
+  const seen = await runCommand(api, deviceId, pulse, { until: 'witnessed', onCommand });
+  expect(seen).toMatchObject({ state: 'acknowledged', witness: { outcome: 'witnessed', by: 'check_in' } });
+  const missed = await runCommand(api, deviceId, pulse, { until: 'witnessed' });
+  expect(missed).toMatchObject({ state: 'acknowledged', witness: { outcome: 'not_witnessed', reason: 'not_seen' } });
+  await dataOf(witness.$delete({ param: { deviceId } }));
+  expect(await runCommand(api, deviceId, pulse, { until: 'witnessed' })).toMatchObject({ witness: null });
 });
 
 it('sends a command once although its answer was lost', async () => {

@@ -31,7 +31,14 @@ beforeAll(async () => {
   await call('POST', '/products', { token, body: { productKey: 'servo-switch', name: 'Servo switch' } });
   const key = (await call<{ keyId: string; apiKey: string }>('POST', '/users/api-keys', { token })).data;
   const { productKey, deviceId } = await makeDevice({ token });
+  const [deviceIds, command] = [[deviceId], { action: 'pulse' }];
   objects = { productKey, deviceId, keyId: key.keyId };
+  for (const [path, body] of [
+    ['/groups', { name: 'Group', deviceIds }],
+    ['/scenes', { name: 'Scene', items: [{ deviceId, command }] }],
+    ['/commands', { devices: deviceIds, command }],
+  ] as const)
+    Object.assign(objects, (await call<Record<string, string>>('POST', path, { token, body })).data);
   credentials = [{ token }, { token }, { token }, { key }, {}, { token: 'x.y.z' }];
 });
 

@@ -19,6 +19,7 @@ const sentences: Record<Notice['cause'], (detail: Detail) => string> = {
     return words.run_failed(detail('name'), reason === '' ? outcome : timesTexts.outcome(outcome, reason));
   },
   moved_by_hand: (detail) => words.moved_by_hand(explainReason(detail('position'), texts.position)),
+  not_witnessed: (detail) => words.not_witnessed(detail('expected')),
   security: (detail) =>
     words.security(explainReason(detail('event'), accountTexts.security.kinds), detail('clientAddress')),
   webhook_disabled: (detail) =>

@@ -21,6 +21,7 @@ export const noticesTexts = {
     run_failed: (name: string, outcome: string) =>
       `A run${name === '' ? '' : ` of “${name}”`} did not happen (${outcome}).`,
     moved_by_hand: (position: string) => `Moved by hand: ${position}.`,
+    not_witnessed: (expected: string) => `A command was not seen to work (${expected}).`,
     security: (event: string, address: string) =>
       `${event}${address === '' ? '' : `, from ${address}`}. If it was not you, change your password.`,
     webhook_disabled: (url: string, why: string) => `The webhook to ${url} was disabled. ${why}`,
@@ -35,6 +36,7 @@ export const noticesTexts = {
       lease_not_off: '“For a while” is over, and the device has not confirmed that it obeyed',
       run_failed: 'A run of a schedule was missed or refused',
       moved_by_hand: 'A device is moved by hand, between these times',
+      not_witnessed: 'A command was not seen to work',
       security: 'Something happens to your account',
       webhook_disabled: 'A webhook is disabled',
     } satisfies Record<Notice['cause'], string>,

@@ -5,6 +5,7 @@ import { lengthOf } from '../pages.ts';
 import {
   apiKeys,
   blockedSenders,
+  collections,
   emailVerifications,
   loginDevices,
   passwordResets,
@@ -28,7 +29,8 @@ export async function disableUser(database: Database, userId: number, disabledAt
 /** Keeps the row without names: product keys stay reserved. A product with devices of others stays, disabled. */
 export async function eraseUser(database: Database, userId: number, nowMs: number): Promise<void> {
   const name = `deleted-${userId}`;
-  const tables = [apiKeys, refreshTokens, loginDevices, passwordResets, emailVerifications, securityEvents, userLimits];
+  const logins = [apiKeys, refreshTokens, loginDevices, passwordResets, emailVerifications];
+  const tables = [...logins, securityEvents, userLimits, collections];
   await runTogether<unknown[]>(database, [
     ...tables.map((table) => sql`delete from ${table} where user_id = ${userId}`),
     sql`delete from ${blockedSenders} where user_id = ${userId} or sender_id = ${userId}`,

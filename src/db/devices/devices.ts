@@ -116,6 +116,19 @@ export async function updateRecord(
   await db.update(devices).set(change).where(eq(devices.deviceId, deviceId));
 }
 
+/** Unless the device has another owner by now. */
+export async function writeTags(db: Database, deviceId: string, ownerId: number, tags: string[]): Promise<void> {
+  const isOwned = and(eq(devices.deviceId, deviceId), eq(devices.ownerId, ownerId));
+  await db.update(devices).set({ tags }).where(isOwned);
+}
+
+/** Those of the ids that are of devices. */
+export async function findDeviceIds(db: Database, deviceIds: readonly string[]): Promise<string[]> {
+  const wanted = sql`(select value from json_each(${JSON.stringify(deviceIds)}))`;
+  const rows = await db.all<{ id: string }>(sql`select device_id as id from ${devices} where device_id in ${wanted}`);
+  return rows.map(({ id }) => id);
+}
+
 export function selectDevices(db: Database) {
   return db.select(withProduct).from(devices).innerJoin(products, eq(devices.productId, products.id));
 }
@@ -131,11 +144,12 @@ export async function findDevicesNamed(db: Database, name: string) {
   return selectDevices(db).where(isNamed).limit(20);
 }
 
-export type DeviceFilter = { productId?: number; ownerId?: number; memberId?: number; isDisabledWithAccount?: true };
+export type DeviceFilter = Partial<Record<'productId' | 'ownerId' | 'memberId', number>> &
+  Partial<Record<'isDisabledWithAccount' | 'isUnclaimed', true>>;
 export type DeviceInRowOrder = Awaited<ReturnType<typeof listDevicesAfter>>[number];
 
 export async function listDevicesAfter(db: Database, afterId: number, limit: number, filter: DeviceFilter = {}) {
-  const { productId, ownerId, memberId, isDisabledWithAccount } = filter;
+  const { productId, ownerId, memberId, isDisabledWithAccount, isUnclaimed } = filter;
   const memberships = sql`(select device_row from ${deviceMembers} where user_id = ${memberId})`;
   const isWanted = and(
     gt(devices.id, afterId),
@@ -143,6 +157,7 @@ export async function listDevicesAfter(db: Database, afterId: number, limit: num
     ownerId === undefined ? undefined : eq(devices.ownerId, ownerId),
     memberId === undefined ? undefined : sql`${devices.id} in ${memberships}`,
     isDisabledWithAccount === undefined ? undefined : eq(devices.isDisabledWithAccount, true),
+    isUnclaimed && and(isNull(devices.claimedAt), isNotNull(devices.activatedAt)),
   );
   return selectRecords(db).where(isWanted).orderBy(asc(devices.id)).limit(limit);
 }
@@ -186,7 +201,8 @@ export async function markInactive(
 /** Set only with another owner: setting them rewrites their indexes. */
 function ownerColumns({ ownerId, claimedAt }: Pick<DeviceRow, 'ownerId' | 'claimedAt'>) {
   const projectId = sql`coalesce((select ${users.projectId} from ${users} where ${users.id} = ${ownerId}), ${devices.projectId})`;
-  return { ownerId, claimedAt, projectId };
+  const tags = sql`case when ${devices.ownerId} = ${ownerId} then ${devices.tags} else '[]' end`;
+  return { ownerId, claimedAt, projectId, tags };
 }
 
 /** Writes each projection unless D1 has a newer one: writes may finish in any order. */

@@ -18,6 +18,7 @@ export type DeviceFilter = {
   role: ListRole | undefined;
   productKey: string | undefined;
   statusCode: DeviceStatusCode | undefined;
+  tag?: string | undefined;
 };
 
 export type ListedDevice = DeviceWithProduct & { role: ListRole };
@@ -86,13 +87,18 @@ function columnsOf(role: ListRole) {
 }
 
 function wantedBy(db: Database, filter: DeviceFilter, role: ListRole): SQL | undefined {
-  const { mine, userId, productId, status } = columnsOf(role);
-  const { productKey, statusCode } = filter;
+  const { mine, userId, productId, status, id } = columnsOf(role);
+  const { productKey, statusCode, tag } = filter;
+  const isTagged = sql`exists (
+    select 1 from ${devices} as tagged, json_each(tagged.tags) where tagged.id = ${id} and value = ${tag})`;
   return and(
     eq(userId, filter.userId),
     ...mine,
     productKey === undefined ? undefined : eq(productId, productIdOf(db, productKey)),
     statusCode === undefined ? undefined : eq(status, statusCode),
+    tag === undefined ? undefined : isTagged,
+    // For the index.
+    tag === undefined || role !== 'owner' ? undefined : sql`${devices.tags} <> '[]'`,
   );
 }
 
@@ -125,7 +131,13 @@ const offlineOf = ({ devices: all, inactive, online, disabled }: typeof deviceCo
   sql`${all} - ${inactive} - ${online} - ${disabled}`;
 
 function totalOf(db: Database, filter: DeviceFilter) {
-  const { userId, role, productKey, statusCode } = filter;
+  const { userId, role, productKey, statusCode, tag } = filter;
+  const countTagged = (as: ListRole) => {
+    const isAsked = role === undefined || role === as ? undefined : sql`false`;
+    const rows = db.select({ total: sql<number>`count(*)`.as('total') }).from(columnsOf(as).table);
+    return rows.where(and(isAsked, wantedBy(db, filter, as)));
+  };
+  if (tag !== undefined) return unionAll(countTagged('owner'), countTagged('operator'), countTagged('viewer'));
   const sumFrom = (table: typeof deviceCounts | typeof memberCounts, isCounted: SQL | undefined) => {
     const byStatus = [table.inactive, table.online, offlineOf(table), table.disabled];
     const counted = statusCode === undefined ? table.devices : byStatus[statusCode];

@@ -5,6 +5,7 @@ import { isNotNull } from 'drizzle-orm';
 import { index, integer, primaryKey, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core';
 import type { Scope } from '../../domain/access.ts';
 import type { Rotation } from '../../domain/token-rotation.ts';
+import type { GroupContent, SceneContent } from '../../protocol/http/collections.ts';
 import type { SecurityEventKind } from '../../protocol/vocabulary.ts';
 
 /** Names are unique by their folded form, which domain/names.ts makes: SQLite's lower() handles ASCII only. */
@@ -156,4 +157,18 @@ export const apiKeys = sqliteTable(
     lastUsedAt: integer('last_used_at'),
   },
   (table) => [index('api_keys_user').on(table.userId, table.createdAt, table.keyId)],
+);
+
+/** Groups and scenes. The devices they name may be anybody's: rights are decided whenever one is used. */
+export const collections = sqliteTable(
+  'collections',
+  {
+    id: text('id').primaryKey(),
+    userId: userReference('user_id'),
+    kind: text('kind', { enum: ['group', 'scene'] }).notNull(),
+    name: text('name').notNull(),
+    content: text('content', { mode: 'json' }).$type<GroupContent | SceneContent>().notNull(),
+    createdAt: integer('created_at').notNull(),
+  },
+  (table) => [index('collections_user').on(table.userId, table.kind, table.createdAt, table.id)],
 );

@@ -43,6 +43,8 @@ export const devices = sqliteTable(
     activationNetwork: text('activation_network'),
     /** Registered with the serial: without this code nobody claims the device. */
     claimCodeDigest: text('claim_code_digest'),
+    /** The owner's; another owner begins with none. Not part of the projection. */
+    tags: text('tags', { mode: 'json' }).$type<string[]>().notNull().default([]),
     createdAt: integer('created_at').notNull(),
   },
   (table) => [
@@ -65,6 +67,9 @@ export const devices = sqliteTable(
       .on(table.activationNetwork, table.activatedAt)
       .where(sql`${table.lastOnlineAt} is null and ${table.activationNetwork} is not null`),
     index('device_due').on(table.dueAt).where(isNotNull(table.dueAt)),
+    index('devices_owner_tagged')
+      .on(table.ownerId, table.createdAt, table.id)
+      .where(sql`${table.tags} <> '[]'`),
     index('devices_owner_serial').on(table.ownerId, sql`${table.deviceSN} collate nocase`),
   ],
 );

@@ -59,6 +59,7 @@ export const callFleetDirectory = callTo('FleetDirectory', 'FLEET_DIRECTORY', of
 export const callProjectionWriter = callTo('ProjectionWriter', 'PROJECTION_WRITER');
 export const callWebhook = callTo('WebhookEndpoint', 'WEBHOOK_ENDPOINT');
 export const callInbox = callTo('UserInbox', 'USER_INBOX', ofUser);
+export const callBulk = callTo('BulkRun', 'BULK_RUN');
 const callLink = callTo('BrokerLink', 'BROKER_LINK');
 export const callBrokerLink = (env: Env, repetition: Repetition) => callLink(env, brokerLinkName, repetition);
 

@@ -6,6 +6,7 @@ import type { Actor, DeviceAction } from '../../domain/access.ts';
 import type { Activation, LostDevice, Provisioned } from '../../domain/device/ownership/activation.ts';
 import { describeCommand } from '../../domain/device/commands/command-life.ts';
 import {
+  refuseCommand,
   viewCommand,
   type AcceptedCommand,
   type CommandRequest,
@@ -25,6 +26,7 @@ import {
 } from '../../domain/device/commands/guest-links.ts';
 import { viewOwnership, type ProductFacts } from '../../domain/device/ownership/ownership.ts';
 import { listNext, viewSchedule } from '../../domain/device/times/schedules.ts';
+import { witnessElsewhere, freshActual, viewActual, viewCommandWitness } from '../../domain/device/witness/witness.ts';
 import { rowNamed, type DeviceState } from '../../domain/device/core/state.ts';
 import {
   pageOf,
@@ -34,12 +36,14 @@ import {
   viewProperties,
   viewRuns,
   viewStatus,
+  type StatusView,
   type PresentView,
 } from '../../domain/device/core/views.ts';
 import type { PageRequest } from '../../domain/pagination.ts';
 import { refuse, type Outcome } from '../../domain/refusal.ts';
 import { toIso } from '../../domain/time.ts';
 import type { DeviceIdentity } from '../../domain/topics.ts';
+import type { WitnessSettings } from '../../protocol/http/witness.ts';
 import type { CommandState } from '../../protocol/vocabulary.ts';
 import { DeviceEffects } from './effects.ts';
 import { DeviceFleets } from './fleets.ts';
@@ -62,8 +66,12 @@ export type LoginAttempt = {
   relayShard?: string;
 };
 
+/** Nothing was sent: its witness has just seen that it is so. */
+export type NotNeeded = { message: 'not_needed'; actual: NonNullable<StatusView['actual']> };
+export type WitnessView = WitnessSettings & { actual: (StatusView['actual'] & {}) | null };
 export type CommandReceipt = { commandId: string; deviceOnline: boolean; expiresAt: string } & (
-  { state?: never; elapsedMs?: never } | { state: CommandState; elapsedMs: number }
+  | { state?: never; elapsedMs?: never }
+  | { state: CommandState; elapsedMs: number; witness?: ReturnType<typeof viewCommandWitness> }
 );
 
 const noDevice = refuse({ kind: 'not_found', what: 'device' });
@@ -161,7 +169,7 @@ export class DeviceSession extends DurableObject<Env> {
 
   status(actor: Actor) {
     this.#device.checkDirect();
-    return this.#device.ask(actor, 'readReports', (state) => viewStatus(state));
+    return this.#device.ask(actor, 'readReports', (state) => viewStatus(state, Date.now()));
   }
 
   events(actor: Actor, page: PageRequest) {
@@ -196,7 +204,35 @@ export class DeviceSession extends DurableObject<Env> {
   async command(actor: Actor, request: CommandRequest): Promise<Outcome<CommandReceipt>> {
     this.#device.checkDirect();
     const accepted = this.#device.decide({ kind: 'command_requested', actor, request });
-    return accepted.ok ? this.#follow(accepted.value, request.waitSeconds) : accepted;
+    return accepted.ok ? this.#follow(accepted.value, request.waitSeconds, request.until) : accepted;
+  }
+
+  async ensure(
+    actor: Actor,
+    request: CommandRequest & { ensures: 'on' | 'off' },
+  ): Promise<Outcome<CommandReceipt | NotNeeded>> {
+    const asked = this.#device.ask(actor, 'control', witnessElsewhere);
+    if (!asked.ok) return asked;
+    const { value: deviceId } = asked;
+    if (deviceId !== undefined) await this.#effects.askWitness({ deviceId, untilMs: 0, commandId: null });
+    const seen = this.#device.ask(actor, 'control', (state) => freshActual(state, Date.now()));
+    if (!seen.ok) return seen;
+    const { value: actual } = seen;
+    if (actual?.value === request.ensures) return { ok: true, value: { message: 'not_needed', actual } };
+    // Presses only if it was seen to be otherwise: that is part of the decision.
+    return this.command(actor, request);
+  }
+
+  readWitness(actor: Actor): Outcome<WitnessView | null> {
+    return this.#device.ask(actor, 'readReports', (state) => {
+      const { settings } = state.witness;
+      return settings && { ...settings, actual: viewActual(state, Date.now()) };
+    });
+  }
+
+  /** Null if a command would be taken. */
+  wouldTake(actor: Actor) {
+    return this.#device.ask(actor, 'control', (state) => refuseCommand(state) ?? null);
   }
 
   listCommands(actor: Actor, page: PageRequest) {
@@ -315,14 +351,17 @@ export class DeviceSession extends DurableObject<Env> {
   async #follow(
     { commandId, deviceOnline, expiresAtMs, publication }: AcceptedCommand,
     waitSeconds: number | undefined,
+    until?: 'witnessed',
   ): Promise<Outcome<CommandReceipt>> {
     const outcome = publication === 'pending' ? await this.#effects.publicationOf(commandId) : publication;
-    if (outcome !== 'sent') return refuse({ kind: 'not_published', because: outcome });
+    if (outcome !== 'sent') return refuse({ kind: 'not_published', because: outcome, commandId });
     const receipt = { commandId, deviceOnline, expiresAt: toIso(expiresAtMs) };
     if (waitSeconds === undefined) return { ok: true, value: receipt };
     const isWaiting = () => {
       const command = this.#findCommand(commandId);
-      return command?.deviceAcknowledgedAtMs === null && command.undeliveredBecause === null;
+      if (command === undefined || command.undeliveredBecause !== null) return false;
+      if (until === 'witnessed' && command.witness !== undefined) return command.witness.outcome === 'pending';
+      return command.deviceAcknowledgedAtMs === null;
     };
     await this.#effects.waitForReply(commandId, waitSeconds * 1000, isWaiting);
     const command = this.#findCommand(commandId);
@@ -330,7 +369,11 @@ export class DeviceSession extends DurableObject<Env> {
     if (command === undefined || typeof present === 'string') return noDevice;
     const { deviceAcknowledgedAtMs, acceptedAtMs } = command;
     const { state } = describeCommand(command, present.presence.connection.isOnline, Date.now());
-    return { ok: true, value: { ...receipt, state, elapsedMs: (deviceAcknowledgedAtMs ?? Date.now()) - acceptedAtMs } };
+    const witness = until && { witness: viewCommandWitness(command) };
+    return {
+      ok: true,
+      value: { ...receipt, ...witness, state, elapsedMs: (deviceAcknowledgedAtMs ?? Date.now()) - acceptedAtMs },
+    };
   }
 
   #findCommand(commandId: string) {

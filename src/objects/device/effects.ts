@@ -4,10 +4,11 @@ import { readConfig } from '../../config.ts';
 import { inBackground, waitable } from './background.ts';
 import { putOutboxEntry } from '../../db/devices/broker-outbox.ts';
 import { openDatabase } from '../../db/client.ts';
-import { findApiKeys } from '../../db/accounts/api-keys.ts';
+import { findApiKey, findApiKeys } from '../../db/accounts/api-keys.ts';
 import { findUser } from '../../db/accounts/users.ts';
 import { writeMembers } from '../../db/devices/members.ts';
 import { findRecordOf, writeProjections } from '../../db/devices/devices.ts';
+import { actorOf, inPerson } from '../../domain/access.ts';
 import type { Effect, EventOf } from '../../domain/device/core/events.ts';
 import type { PublishFailure, PublishOutcome } from '../../domain/publish-outcome.ts';
 import { eventsPerTake, type EventGap, type OutgoingEvent, type TakeAnswer } from '../../domain/webhooks/webhooks.ts';
@@ -18,6 +19,7 @@ import type { DeviceFleets } from './fleets.ts';
 import type { RelayPushes } from './relay-pushes.ts';
 import type { DeviceStorage } from './storage.ts';
 import {
+  callDevice,
   callInbox,
   callProjectionWriter,
   callRelay,
@@ -26,6 +28,7 @@ import {
   OrderedBrokerLink,
   resultOr,
 } from '../calls/stubs.ts';
+import { startScene } from '../calls/start-scene.ts';
 import { within } from '../calls/within.ts';
 
 /** Before a write for which nobody waits. */
@@ -33,6 +36,7 @@ const restMs = 1_000;
 /** An endpoint's object answers sooner, also for a receiver that is slow. */
 const takeWithinMs = 15_000;
 const inboxWithinMs = 10_000;
+const witnessWithinMs = 3_000;
 /** The endpoint's object did not answer. */
 const takeAgainAfterMs = 30_000;
 
@@ -49,6 +53,9 @@ type Report = EventOf<
   | 'webhooks_changed'
   | 'events_taken'
   | 'inbox_told'
+  | 'witness_read'
+  | 'witness_asked'
+  | 'watcher_ended'
 >;
 
 type Device = {
@@ -168,6 +175,12 @@ export class DeviceEffects {
       case 'check_giver':
         this.#inBackground('check giver', this.checkGivers([effect]));
         return;
+      case 'ask_witness':
+        this.#inBackground('ask witness', this.askWitness(effect));
+        return;
+      case 'tell_watcher':
+        this.#inBackground('tell watcher', this.#tellWatcher(effect));
+        return;
       case 'learn_webhooks':
         this.#inBackground('learn webhooks', this.#learnWebhooks(effect.readers));
         return;
@@ -191,8 +204,9 @@ export class DeviceEffects {
   }
 
   async #publishCommand(effect: EffectOf<'publish_command'>): Promise<'sent' | PublishFailure> {
-    const { commandId, topic, payload, expiresAtMs, messageExpirySeconds } = effect;
+    const { commandId, topic, payload, expiresAtMs, messageExpirySeconds, scene } = effect;
     const outcome =
+      (scene && (await this.#startScene(commandId, scene))) ??
       outcomeOf(this.#sockets.publish(topic, payload, commandId), commandId) ??
       (await this.#publish({ topic, payload, expiresAtMs, messageExpirySeconds }));
     // Not in the midst of the decision whose effect this is.
@@ -201,6 +215,21 @@ export class DeviceEffects {
     if (!outcome.ok) log('warn', 'command not published', { ...this.#about(), commandId, reason: outcome.reason });
     this.#device.decide({ kind: 'publication_ended', commandId, outcome });
     return outcome.ok ? 'sent' : outcome.reason;
+  }
+
+  /** The run has the id of the command: started again, it is the same. */
+  async #startScene(
+    commandId: string,
+    { sceneId, userId, keyId }: NonNullable<EffectOf<'publish_command'>['scene']>,
+  ): Promise<PublishOutcome> {
+    const start = async () => {
+      const key = keyId === null ? null : await findApiKey(this.#database, keyId);
+      const actor = key === null ? inPerson(userId) : key && actorOf(key);
+      return actor && (await startScene(this.#env, this.#database, actor, sceneId, commandId));
+    };
+    const started = await this.#orFailed('scene not started', start());
+    if (started === 'failed') return { ok: false, reason: 'unreachable' };
+    return { ok: true, id: commandId, publishedAtMs: Date.now(), hasSubscribers: started?.ok === true };
   }
 
   async #publishAnnouncement(effect: EffectOf<'publish_announcement'>): Promise<void> {
@@ -275,6 +304,25 @@ export class DeviceEffects {
       const isValid = keyId === null ? await isUserValid() : keys.includes(keyId);
       this.#device.decide({ kind: 'giver_checked', userId, keyId, isValid });
     }
+  }
+
+  /** Returns when the reading has been taken, or the other device did not answer. */
+  async askWitness({ deviceId, untilMs, commandId }: Omit<EffectOf<'ask_witness'>, 'kind'>): Promise<void> {
+    const other = callDevice(this.#env, deviceId, 'idempotent');
+    const asked = other.decide({ kind: 'reading_asked', deviceId: this.#deviceId, untilMs });
+    const answer = await resultOr(undefined, within(witnessWithinMs, asked));
+    if (answer?.ok === true && answer.value !== null)
+      this.#device.decide({ kind: 'witness_read', deviceId, reading: answer.value });
+    if (commandId === null) return;
+    const problem = answer === undefined ? 'unreachable' : answer.ok ? null : 'forbidden';
+    if (problem !== 'unreachable') this.#device.decide({ kind: 'witness_asked', commandId, problem });
+  }
+
+  async #tellWatcher({ deviceId, reading }: EffectOf<'tell_watcher'>): Promise<void> {
+    const watcher = callDevice(this.#env, deviceId, 'idempotent');
+    const told = watcher.decide({ kind: 'witness_read', deviceId: this.#deviceId, reading });
+    const answer = await resultOr(undefined, told);
+    if (answer?.ok === false) this.#device.decide({ kind: 'watcher_ended', deviceId });
   }
 
   async #endSubscriptions({ userId, shard }: EffectOf<'end_subscriptions'>): Promise<void> {

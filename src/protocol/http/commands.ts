@@ -1,7 +1,8 @@
 // Requests and answers of commands to devices (contract 4.3, decision: control). Shapes only.
 import { z } from '@hono/zod-openapi';
-import { controlBodySchema as controlFormsSchema, leasedControlBodySchema } from '../control.ts';
-import { instantSchema, objectSchema, pageSchema, shortIdSchema } from './common.ts';
+import * as forms from '../control.ts';
+import { instantSchema, objectSchema, orNull, pageSchema, shortIdSchema } from './common.ts';
+import { actualSchema, commandWitnessSchema } from './witness.ts';
 import { commandReasons, commandStates } from '../vocabulary.ts';
 
 const stateSchema = z.enum(commandStates).openapi({
@@ -20,18 +21,20 @@ export const sentParamsSchema = z
   .openapi({ description: 'What is sent to the device.', example: { action: 'toggle', position: 'up' } });
 
 /** Any JSON: `parseControl` reads it and tells the documented errors of a control body apart. */
-function controlSchema(name: string, forms: z.ZodType) {
-  const anyOf = z.toJSONSchema(forms).anyOf as { type?: 'object' }[];
+function controlSchema(name: string, union: z.ZodType) {
+  const anyOf = z.toJSONSchema(union, { io: 'input' }).anyOf as { type?: 'object' }[];
   return z.unknown().openapi(name, { anyOf, example: { action: 'toggle', position: 'up' } });
 }
-export const controlBodySchema = controlSchema('ControlRequest', controlFormsSchema);
-export const controlWithLeaseSchema = controlSchema('ControlWithLeaseRequest', leasedControlBodySchema);
+export const controlBodySchema = controlSchema('ControlRequest', forms.controlBodySchema);
+export const scheduledSchema = controlSchema('ScheduledCommand', forms.scheduledCommandSchema);
+export const fullControlSchema = controlSchema('FullControlRequest', forms.fullControlBodySchema);
 
 export const controlExamples = {
   toggle: { value: { action: 'toggle', position: 'up' } },
   pulse: { value: { action: 'pulse', duration: 500 } },
   trigger: { value: { action: 'trigger' } },
   legacy: { value: { switch: true, angle: 90 } },
+  ensure: { value: { action: 'ensure', value: 'on' } },
   lease: {
     value: { action: 'toggle', position: 'up', lease: { seconds: 1800, then: { action: 'toggle', position: 'down' } } },
   },
@@ -39,6 +42,7 @@ export const controlExamples = {
 
 export const controlQuerySchema = z.object({
   wait: secondsSchema(10, 'Holds the answer until the device replied, or for this many seconds.', 5),
+  until: z.literal('witnessed').optional().openapi({ description: 'With `wait`: also until its witness saw it.' }),
   ttl: secondsSchema(86_400, 'Seconds a `toggle` with `position` or an `angle` waits for a device that is away.', 3600),
 });
 
@@ -57,7 +61,13 @@ export const commandReceiptSchema = objectSchema('CommandReceipt', {
   expiresAt: instantSchema.openapi({ description: 'Nobody waits for a reply any more.' }),
   state: stateSchema.optional().openapi({ description: 'With `wait`: how far the command has come.' }),
   elapsedMs: z.int().optional().openapi({ description: 'With `wait`: until the reply, or until now.', example: 34 }),
+  witness: orNull(commandWitnessSchema).optional().openapi({ description: 'With `until`.' }),
 });
+const notNeededSchema = objectSchema('NotNeeded', { message: z.literal('not_needed'), actual: actualSchema });
+/** Typed as a receipt: only `ensure` is answered otherwise. */
+export const controlAnswerSchema = z
+  .union([commandReceiptSchema, notNeededSchema])
+  .openapi('ControlAnswer') as unknown as typeof commandReceiptSchema;
 
 export const commandSchema = objectSchema('Command', {
   commandId: shortIdSchema,
@@ -67,6 +77,7 @@ export const commandSchema = objectSchema('Command', {
     .or(z.templateLiteral(['device replied ', z.int()]).openapi({ type: 'string', example: 'device replied 500' }))
     .nullable()
     .openapi({ description: 'Why it ended without success.', example: null }),
+  final: z.boolean().openapi({ description: 'It is not expected to change any more.' }),
   replyCode: z.int().nullable().openapi({ description: "The code of the device's reply.", example: 200 }),
   params: sentParamsSchema,
   givenBy: z
@@ -84,6 +95,8 @@ export const commandSchema = objectSchema('Command', {
     .string()
     .nullable()
     .openapi({ description: 'Of the schedule that gave it; `lease`: the end of a lease.', example: null }),
+  retryOf: shortIdSchema.nullable().openapi({ description: 'The command that nobody saw to work.', example: null }),
+  witness: orNull(commandWitnessSchema).openapi({ description: 'Null: the device had no witness.' }),
   kept: z.boolean().openapi({ description: 'Sent with `ttl`.' }),
   expiresAt: instantSchema,
   steps: z.object({
@@ -93,12 +106,13 @@ export const commandSchema = objectSchema('Command', {
     deliveredAt: stepSchema.openapi({ description: 'Acknowledged by a direct connection; null with a broker.' }),
     deviceAcknowledged: stepSchema,
     confirmed: stepSchema,
+    witnessed: stepSchema,
   }),
 });
 
 export const commandPageSchema = pageSchema(commandSchema).openapi('CommandPage');
 
-function secondsSchema(max: number, description: string, example: number) {
+export function secondsSchema(max: number, description: string, example: number) {
   return z
     .string()
     .regex(/^\d{1,6}$/, `must be an integer from 1 to ${max}`)

@@ -27,9 +27,19 @@ export function objectSchema<Members extends z.ZodRawShape>(name: string, member
   return z.object(members).openapi(name);
 }
 
+/** Of a schema with a name: `nullable` would make null a value of the name itself, or of nothing. */
+export function orNull<Schema extends z.ZodType>(schema: Schema) {
+  return z.union([schema, z.null()]);
+}
+
 /** As `objectSchema`, for bodies in which an unknown member is a mistake. */
 export function strictSchema<Members extends z.ZodRawShape>(name: string, members: Members) {
   return z.strictObject(members).openapi(name);
+}
+
+export function distinctSchema<Item extends z.ZodString>(item: Item, min: number, max: number) {
+  const isDistinct = (list: string[]) => new Set(list).size === list.length;
+  return z.array(item).min(min).max(max).refine(isDistinct, 'must not repeat an entry');
 }
 
 /** A larger page is cut to this (decision: devices). */

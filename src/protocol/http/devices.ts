@@ -3,6 +3,7 @@ import { z } from '@hono/zod-openapi';
 import {
   anyProductKeySchema,
   cursorSchema,
+  distinctSchema,
   deviceIdSchema,
   deviceSNSchema,
   instantSchema,
@@ -10,11 +11,13 @@ import {
   newSerialSchema,
   objectPageSchema,
   objectSchema,
+  orNull,
   pageQuery,
   pageSchema,
 } from './common.ts';
 import { positionSchema, topicActions } from '../mqtt.ts';
 import { leaseSchema } from './times.ts';
+import { actualSchema } from './witness.ts';
 import * as words from '../vocabulary.ts';
 
 const secretSchema = (example: string) => z.string().openapi({ example, description: 'Shown this once.' });
@@ -50,6 +53,12 @@ export const activationSchema = objectSchema('Activation', {
   }),
 });
 
+const isTag = (text: string) => /^[\p{L}\p{N} _.:-]{1,32}$/u.test(text) && text.trim() === text;
+export const tagSchema = z
+  .string()
+  .refine(isTag, 'must be 1 to 32 letters, digits, spaces and `_.:-`, without a space at an end')
+  .openapi({ minLength: 1, maxLength: 32, example: 'ground floor' });
+
 export const deviceSchema = objectSchema('Device', {
   role: z.enum(words.deviceRoles).openapi({ description: 'What you are to the device.', example: 'owner' }),
   deviceId: deviceIdSchema,
@@ -64,6 +73,7 @@ export const deviceSchema = objectSchema('Device', {
   statusText: z.string().openapi({ example: 'Online' }),
   firmwareVersion: z.string().openapi({ example: '1.4.2' }),
   chipModel: z.string().openapi({ example: 'ESP32-C3' }),
+  tags: z.array(tagSchema).openapi({ description: "The owner's, for its members, too." }),
   lastOnlineAt: instantSchema.nullable(),
   activatedAt: instantSchema.nullable(),
   createdAt: instantSchema,
@@ -88,6 +98,7 @@ export const changeDeviceBodySchema = z
         'With `open` everybody who knows its serial may activate it, whatever its product says; null takes it back.',
       example: 'open',
     }),
+    tags: distinctSchema(tagSchema, 0, 16).openapi({ description: 'In place of those it has.' }),
   })
   .partial()
   .openapi('ChangeDeviceRequest');
@@ -133,6 +144,7 @@ export const listDevicesQuerySchema = z.object({
         'Not with `after`.',
       example: 'hall',
     }),
+  tag: tagSchema.optional().openapi({ description: 'Only devices with this tag. Not with `search`.' }),
   after: cursorSchema.optional(),
   ...pageQuery,
 });
@@ -147,6 +159,9 @@ export const statusViewSchema = objectSchema('DeviceStatus', {
   status: z.enum(words.deviceStatusTexts),
   lastOnlineAt: instantSchema.nullable(),
   lease: leaseSchema.optional().openapi({ description: 'If there is one.' }),
+  actual: orNull(actualSchema)
+    .optional()
+    .openapi({ description: 'What its witness saw last; null: nothing yet. Absent without a witness.' }),
 });
 
 const deviceEventPageSchema = objectPageSchema('DeviceEvent', {

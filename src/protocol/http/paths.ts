@@ -5,13 +5,16 @@ import { anyProductKeySchema, deviceIdSchema, deviceSNSchema, shortIdSchema } fr
 import { sessionIdSchema } from './users.ts';
 
 export const pathSchemas = {
+  bulkId: shortIdSchema,
   commandId: shortIdSchema,
   deviceId: deviceIdSchema,
   deviceSN: deviceSNSchema,
+  groupId: shortIdSchema,
   invitationId: shortIdSchema,
   keyId: keyIdSchema,
   linkId: shortIdSchema,
   productKey: anyProductKeySchema,
+  sceneId: shortIdSchema,
   scheduleId: shortIdSchema,
   sessionId: sessionIdSchema,
   subscriptionId: shortIdSchema,

@@ -1,7 +1,7 @@
 // Requests and answers of schedules, their runs and leases. Shapes only.
 import { z } from '@hono/zod-openapi';
 import * as words from '../vocabulary.ts';
-import { controlBodySchema, sentParamsSchema } from './commands.ts';
+import { scheduledSchema, sentParamsSchema } from './commands.ts';
 import {
   instantSchema,
   lineSchema,
@@ -57,7 +57,7 @@ export const scheduleBodySchema = z
     jitterSeconds: jitterSeconds.optional(),
     graceSeconds: graceSeconds.optional(),
     // If the command is missing the answer is that of a control body without a parameter.
-    command: controlBodySchema.optional(),
+    command: scheduledSchema.optional(),
   })
   .openapi('ScheduleRequest', {
     required: ['at', 'command'],

@@ -16,23 +16,24 @@ const mayFollow = declaring(signedInFor('readCommands'), 'unauthorized', 'forbid
 export const deviceCommandRoutes = createRouter()
   .openapi(
     route('post', '/{deviceId}/control', {
-      ...maySend('Send a command to a device', schemas.commandReceiptSchema),
+      ...maySend('Send a command to a device', schemas.controlAnswerSchema, 'state_unknown'),
       description:
         '`command_sent` means that the broker has it; `broker_unavailable`, that it will not be delivered later. A command ' +
         'is published once and expires after 10 s, unless the caller asks with `ttl` to keep it for a device that is away. ' +
         'Nothing is ever retained at the broker. With a `lease`, a `toggle` with `position` or an `angle` is taken back: `then` is ' +
-        'sent after so many seconds, and again until a report confirms it, a newer command is sent, or a hand moves the device.',
+        'sent after so many seconds, and again until a report confirms it, a newer command is sent, or a hand moves the device. `ensure` presses an appliance only if its witness has just ' +
+        'seen that it is otherwise; else `not_needed`, or `state_unknown`.',
       request: {
         query: schemas.controlQuerySchema,
         headers: schemas.controlHeadersSchema,
-        body: jsonBody(schemas.controlWithLeaseSchema, { examples: schemas.controlExamples }),
+        body: jsonBody(schemas.fullControlSchema, { examples: schemas.controlExamples }),
       },
     }),
     (c) => {
       const { deviceId } = c.req.valid('param');
-      const { wait, ttl } = c.req.valid('query');
+      const { wait, until, ttl } = c.req.valid('query');
       const idempotencyKey = c.req.valid('header')['idempotency-key'];
-      const options = { waitSeconds: wait, ttlSeconds: ttl, idempotencyKey };
+      const options = { waitSeconds: wait, until, ttlSeconds: ttl, idempotencyKey };
       return answer(c, controlDevice(c.var.context, c.var.caller, deviceId, c.req.valid('json'), options));
     },
   )

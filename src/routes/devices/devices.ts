@@ -56,8 +56,8 @@ export const deviceRoutes = createRouter()
       request: { query: schemas.listDevicesQuerySchema },
     }),
     (c) => {
-      const { productKey, status, role, search, after, page, size } = c.req.valid('query');
-      const filter = { productKey, statusCode: status, role, search };
+      const { productKey, status, role, search, tag, after, page, size } = c.req.valid('query');
+      const filter = { productKey, statusCode: status, role, search, tag };
       return answer(c, pageDevices(c.var.context, c.var.caller, filter, { page, size }, after));
     },
   )
@@ -66,7 +66,7 @@ export const deviceRoutes = createRouter()
   )
   .openapi(
     route('patch', '/{deviceId}', {
-      ...mayChange('Rename, disable or enable a device, let everybody activate it again', schemas.deviceSchema),
+      ...mayChange('Rename, tag, disable or enable a device, let everybody activate it again', schemas.deviceSchema),
       description:
         'A disabled device cannot log in, its relay sessions are closed, its messages are dropped and it takes no ' +
         'commands. Enabling it restores all of that with the credentials it has.',

@@ -7,8 +7,8 @@ import { invalidInput, unwrap } from '../../domain/refusal.ts';
 import type { Page, PageRequest } from '../../domain/pagination.ts';
 import type { CommandRequest, CommandView } from '../../domain/device/commands/commands.ts';
 import type { LeaseRequest } from '../../domain/device/times/lease.ts';
-import { leaseBodySchema } from '../../protocol/control.ts';
-import type { CommandReceipt } from '../../objects/device/device-session.ts';
+import { ensureSchema, leaseBodySchema } from '../../protocol/control.ts';
+import type { CommandReceipt, NotNeeded } from '../../objects/device/device-session.ts';
 import type { ServiceContext } from '../../context.ts';
 import { askDevice, askDeviceAs, decide, requireDeviceId } from './device-access.ts';
 
@@ -18,20 +18,26 @@ export async function controlDevice(
   actor: Actor,
   deviceId: string,
   body: unknown,
-  options: Omit<CommandRequest, 'params' | 'lease'>,
+  options: Omit<CommandRequest, 'params' | 'lease' | 'ensures'>,
 ) {
   requireDeviceId(deviceId);
-  const params = unwrap(parseControl(body));
+  const ensure = ensureSchema.safeParse(body).data;
+  const params = ensure === undefined ? unwrap(parseControl(body)) : { action: ensure.press };
   if (options.ttlSeconds !== undefined && !isIdempotent(params)) {
     throw invalidInput('ttl', 'only toggle with position and angle can be kept');
   }
   const lease = leaseOf(body, params);
-  const receipt = await askDeviceAs<CommandReceipt>(context, actor, deviceId, {
+  const request = { params, ...options, lease };
+  const answer = await askDeviceAs<CommandReceipt | NotNeeded>(context, actor, deviceId, {
     action: 'control',
     repeat: 'once',
-    ask: (device) => device.command(actorOf(actor), { params, ...options, lease }),
+    ask: (device) =>
+      ensure === undefined
+        ? device.command(actorOf(actor), request)
+        : device.ensure(actorOf(actor), { ...request, ensures: ensure.value }),
   });
-  return { message: 'command_sent' as const, ...receipt };
+  // Typed as a receipt, as in the protocol.
+  return { message: 'command_sent' as const, ...(answer as CommandReceipt) };
 }
 
 /** @throws RefusedError for a command that cannot be taken back by a report that shows it */

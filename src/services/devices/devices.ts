@@ -4,7 +4,7 @@ import { createMessagingPassword } from '../../crypto/messaging-password.ts';
 import { digestOf } from '../../crypto/secrets.ts';
 import { countDevices, listDevices, type DeviceFilter } from '../../db/devices/lists.ts';
 import { searchDevices } from '../../db/devices/search.ts';
-import type { DeviceWithProduct } from '../../db/devices/devices.ts';
+import { writeTags, type DeviceWithProduct } from '../../db/devices/devices.ts';
 import { hasRight, hasScope, type Actor, type Role } from '../../domain/access.ts';
 import { nameOf, shortenSerial } from '../../domain/names.ts';
 import { describeStatus, type ConnectionStatusCode } from '../../domain/device-status.ts';
@@ -49,10 +49,12 @@ export async function pageDevices(
   if (actor.productKey !== null) filter.productKey = actor.productKey;
   if (search !== undefined && search !== '') {
     if (after !== undefined) throw invalidInput('after', 'not with search');
+    if (wanted.tag !== undefined) throw invalidInput('tag', 'not with search');
     await holdToUserRate(context, actor.userId, 'read', costs.search - 1);
     const { total, isCut, rows } = await searchDevices(db, { ...filter, search }, page, hasScope(actor, 'readSerial'));
     return { list: rows.map((row) => describeDevice(row, row.role, actor)), total, ...page, isCut };
   }
+  if (wanted.tag !== undefined) await holdToUserRate(context, actor.userId, 'read', costs.search - 1);
   if (after === undefined && offsetOf(page) >= pagedDevices) {
     const total = await countDevices(db, filter);
     if (offsetOf(page) >= total) return { list: [], total, ...page };
@@ -78,10 +80,10 @@ export async function changeDevice(
   context: ServiceContext,
   actor: Actor,
   deviceId: string,
-  { name, disabled, reactivation }: ChangeDeviceBody,
+  { name, disabled, reactivation, tags }: ChangeDeviceBody,
 ): Promise<DeviceView> {
   const requestedAtMs = Date.now();
-  const action = disabled === undefined ? 'rename' : 'disable';
+  const action = disabled === undefined || tags !== undefined ? 'rename' : 'disable';
   const { device, product, maker, role } = await requireDevice(context, actor, deviceId, action);
   if (reactivation !== undefined) {
     const set = { isOpen: reactivation === 'open', address: context.clientAddress };
@@ -89,14 +91,22 @@ export async function changeDevice(
   }
   const change = { ...(name !== undefined && { name }), ...(disabled !== undefined && { isDisabled: disabled }) };
   const changed = await decideAs(context, deviceId, action, { kind: 'administered', actor, change });
+  if (tags !== undefined) await writeTags(context.primary(), deviceId, device.ownerId, tags);
   const identity = { productKey: product.productKey, deviceId };
   if (disabled === true) await endAtBroker(context, identity, { kind: 'disable' }, requestedAtMs);
   if (disabled === false) await provisionAtBroker(context, identity, { kind: 'upsert' }, requestedAtMs);
-  if (role !== 'product_owner') return describeDevice({ device: { ...device, ...changed }, product }, role, actor);
-  // The product's owner: what the device is called and when it is there is its owner's.
+  const record = { ...device, ...changed, ...(tags !== undefined && { tags }) };
+  if (role !== 'product_owner') return describeDevice({ device: record, product }, role, actor);
+  // The product's owner: what the device is called, its tags and when it is there is its owner's.
   const { projectId } = maker;
-  const hidden = { name: nameOf(product.name, device.deviceSN), projectId, connectionStatus: 2, lastOnlineAt: null };
-  return describeDevice({ device: { ...device, ...changed, ...hidden }, product }, role, actor);
+  const hidden = {
+    name: nameOf(product.name, device.deviceSN),
+    projectId,
+    connectionStatus: 2,
+    lastOnlineAt: null,
+    tags: [],
+  };
+  return describeDevice({ device: { ...record, ...hidden }, product }, role, actor);
 }
 
 export async function replaceCredentials(context: ServiceContext, actor: Actor, deviceId: string) {
@@ -123,6 +133,7 @@ function describeDevice({ device, product }: Pick<DeviceWithProduct, 'device' | 
     ...describeStatus(device.connectionStatus as ConnectionStatusCode, device.isDisabled),
     firmwareVersion: device.firmwareVersion,
     chipModel: device.chipModel,
+    tags: device.tags,
     // While it is online: when it came online, the last moment that the projection knows of.
     lastOnlineAt: toIso(device.lastOnlineAt),
     activatedAt: toIso(device.activatedAt),

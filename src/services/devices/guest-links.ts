@@ -1,6 +1,6 @@
 // Guest links (decision: ownership): made and revoked by an owner, used by anybody who has the address. The device's object keeps
 // and counts them; the token in the address is signed, so that a guess costs no call of an object. No D1.
-import { createGuestToken, linkIdLength, readGuestToken } from '../../crypto/guest-token.ts';
+import { createLinkToken, linkIdLength, readLinkToken, type LinkPurpose } from '../../crypto/link-token.ts';
 import { createId } from '../../crypto/secrets.ts';
 import type { Actor } from '../../domain/access.ts';
 import { parseControl } from '../../domain/control-command.ts';
@@ -41,7 +41,7 @@ export async function makeGuestLink(
     repeat: 'once',
     ask: (device) => device.decide({ kind: 'guest_link_made', actor, link, address }),
   });
-  const token = await createGuestToken(context.config.messagingSecrets, { deviceId, linkId });
+  const token = await createLinkToken(context.config.messagingSecrets, 'guest link', { deviceId, linkId });
   return { ...made, url: `${new URL(context.requestUrl).origin}/g/${token}` };
 }
 
@@ -62,24 +62,25 @@ export async function revokeGuestLink(context: ServiceContext, actor: Actor, { d
 }
 
 export async function viewAsGuest(context: ServiceContext, token: string): Promise<GuestView> {
-  const { deviceId, linkId } = await requireLink(context, token);
+  const { deviceId, linkId } = await requireLink(context, 'guest link', token);
   return orRevoked(() => askDevice<GuestView>(context, deviceId, (device) => device.viewAsGuest(linkId)));
 }
 
 /** Sends the link's command. The same `requestId` again is the same use. */
 export async function useGuestLink(context: ServiceContext, token: string, requestId: string | undefined) {
   const { clientAddress: address } = context;
-  const { deviceId, linkId } = await requireLink(context, token);
+  const { deviceId, linkId } = await requireLink(context, 'guest link', token);
   return orRevoked(async () =>
     unwrap(await callDevice(context.env, deviceId, 'once').useGuestLink({ linkId, requestId, address }, waitSeconds)),
   );
 }
 
-async function requireLink(context: ServiceContext, token: string) {
+/** @throws RefusedError also for an address that guesses */
+export async function requireLink(context: ServiceContext, purpose: LinkPurpose, token: string) {
   const { clientAddress } = context;
   const retryAfterSeconds = blocked.secondsLeft(clientAddress);
   if (retryAfterSeconds > 0) throw rateLimited('guestGuessesPerAddressMinute', retryAfterSeconds);
-  const link = await readGuestToken(context.config.messagingSecrets, token);
+  const link = await readLinkToken(context.config.messagingSecrets, purpose, token);
   if (link === undefined) {
     if (context.config.rateLimits === 'production') countGuess(clientAddress, Date.now());
     throw new RefusedError({ kind: 'guest_link_refused', because: 'wrong' });

@@ -4,13 +4,14 @@ import type { ServiceContext } from '../../context.ts';
 import { createId } from '../../crypto/secrets.ts';
 import { actorOf, type Actor } from '../../domain/access.ts';
 import { parseControl } from '../../domain/control-command.ts';
-import { isIdempotent } from '../../domain/device/commands/command-life.ts';
+import { mayRepeat } from '../../domain/device/commands/command-life.ts';
 import { isLocal, isOnce, isZone, nextDue } from '../../domain/device/times/calendar.ts';
 import { pageOf, type RunPage } from '../../domain/device/core/views.ts';
 import { viewDue, type ScheduleDraft } from '../../domain/device/times/schedules.ts';
 import type { PageRequest } from '../../domain/pagination.ts';
 import { invalidInput, notFound, unwrap, type Outcome } from '../../domain/refusal.ts';
 import type { DueView, RunView, ScheduleBody, ScheduleView } from '../../protocol/http/times.ts';
+import { sceneCommandSchema } from '../../protocol/control.ts';
 import { weekdays } from '../../protocol/vocabulary.ts';
 import type { RemoteDevice } from '../../objects/calls/stubs.ts';
 import { askDevice, askDeviceAs, decideAs } from './device-access.ts';
@@ -79,8 +80,9 @@ export function schedulesOf(context: ServiceContext, caller: Actor, deviceId: st
 
 function draftOf({ command, ...body }: ScheduleBody): ScheduleDraft {
   const { at, days, zone, from, until, except } = body;
-  const params = unwrap(parseControl(command));
-  const mayWait = isIdempotent(params);
+  const scene = sceneCommandSchema.safeParse(command);
+  const params = scene.success ? scene.data : unwrap(parseControl(command));
+  const mayWait = mayRepeat(params);
   const { graceSeconds = mayWait ? graces.waiting : graces.momentary } = body;
   if (!mayWait && graceSeconds > graces.momentary)
     throw invalidInput('graceSeconds', `must be at most ${graces.momentary}`);

@@ -81,7 +81,7 @@ export async function findOwnProduct(
   database: Database,
   actor: Actor,
   productKey: string,
-  action: 'readProducts' | 'manageProducts',
+  action: 'readProducts' | 'manageProducts' | 'control',
 ): Promise<records.ProductRow> {
   const product = isProductKey(productKey) ? await records.findProduct(database, productKey) : undefined;
   if (product === undefined) throw notFound('product', productKey);

@@ -183,6 +183,7 @@ export class CoreDevice {
       ...viewCommand(this.state, command, this.nowMs, inPerson(ownerId)),
       ...command,
       scheduleId: command.scheduleId,
+      witness: command.witness,
     }));
   }
 
@@ -198,7 +199,7 @@ export class CoreDevice {
   }
 
   status() {
-    return viewStatus(this.state);
+    return viewStatus(this.state, this.nowMs);
   }
 
   get state(): DeviceState {

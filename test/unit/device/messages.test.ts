@@ -28,9 +28,10 @@ describe('a message on the property-post topic', () => {
       params: { position: 'up', angle: 90, wifi_rssi: -60 },
       time: 1,
     };
-    expect(readMessage(propertyPost, JSON.stringify(payload))).toEqual(
-      report(['position', 'up'], ['angle', 90], ['wifi_rssi', -60]),
-    );
+    expect(readMessage(propertyPost, JSON.stringify(payload))).toEqual({
+      ...report(['position', 'up'], ['angle', 90], ['wifi_rssi', -60]),
+      timeMs: 1,
+    });
   });
 
   it('drops wrongly typed known properties one by one and keeps unknown ones', () => {

@@ -92,7 +92,7 @@ it('is refused where the device acknowledges nothing, and served again once it d
   const { device, client } = await connectNew();
   await subscribe(client, device);
   for (let number = 0; number < directLimits.inFlight; number++) expect((await send(device)).ok).toBe(true);
-  expect(await send(device)).toEqual({ ok: false, refusal: { kind: 'not_published', because: 'device_busy' } });
+  expect(await send(device)).toMatchObject({ ok: false, refusal: { kind: 'not_published', because: 'device_busy' } });
   // Field note 43: what the device says is taken meanwhile.
   client.send(publishPacket(topicOf(device, propertyPost), '{"params":{"angle":1}}', { packetId: 900 }));
   const { packetId } = await nextParams(client);

@@ -32,9 +32,11 @@ const actionsOf = (operation: Operation): readonly Action[] => operation['x-acti
 /** What is offered to others is hidden from everybody else, the owner included. */
 const isOffer = (operation: Operation) => actionsOf(operation).includes('answerOffers');
 /** Also hidden: what belongs to an account, which only its user may name. */
-const ofAccount = ['manageSessions', 'manageNotices', 'manageWebhooks'];
+const ofAccount = ['manageSessions', 'manageNotices', 'manageWebhooks', 'readCollections', 'manageCollections'];
 const isHidden = (operation: Operation) =>
-  isOffer(operation) || actionsOf(operation).some((action) => ofAccount.includes(action));
+  isOffer(operation) ||
+  /\{(bulkId|sceneId)\}/.test(operation.path) ||
+  actionsOf(operation).some((action) => ofAccount.includes(action));
 /** The owner cannot: only the product's owner, and only of a device that is another user's. */
 const undoesClaim = (operation: Operation) => actionsOf(operation).includes('undoClaim');
 const takesKeys = ({ security }: Operation) => security?.some((scheme) => 'apiKey' in scheme) === true;
@@ -140,9 +142,10 @@ describe.each(ways)('with a device connected %s', (way) => {
       expect(withProduct.length).toBeGreaterThan(10);
       expect(await lettingIn(withProduct, ownerObjects, { key }, /^403 forbidden$/)).toEqual([]);
       const withoutIds = operations.filter((one) => takesKeys(one) && !one.path.includes('{'));
-      // Each of them is tried below, in authorization-views.test.ts or in webhooks.test.ts.
-      const reads = ['GET devices', 'GET products', 'GET users/me', 'GET webhooks'];
-      const tried = [...reads, 'POST devices/claim-tokens', 'POST products', 'POST webhooks'];
+      // Each of them is tried below, in authorization-views.test.ts, webhooks.test.ts, bulk.test.ts or collections.test.ts.
+      const reads = ['GET devices', 'GET groups', 'GET products', 'GET scenes', 'GET users/me', 'GET webhooks'];
+      const writes = ['POST groups', 'POST products', 'POST scenes', 'POST webhooks'];
+      const tried = [...reads, 'POST commands', 'POST devices/claim-tokens', ...writes];
       expect(withoutIds.map((one) => nameOf(one).replace('/api/v1/', '')).sort()).toEqual(tried);
       const lists = await Promise.all(['/devices', '/products'].map((path) => call('GET', path, { key })));
       expect(lists).toMatchObject([{ data: { total: 0, list: [] } }, { data: { total: 1 } }]);
@@ -279,6 +282,8 @@ describe.each(ways)('with a device connected %s', (way) => {
       const made = { token: owner.user.token, body };
       const path = `/devices/${ownerObjects['deviceId']}/schedules`;
       ownerObjects['scheduleId'] = (await call<{ scheduleId: string }>('POST', path, made)).data.scheduleId;
+      const witness = { expect: 'on', by: { checkIn: true }, withinSeconds: 9, then: 'nothing' };
+      await call('PUT', path.replace('schedules', 'witness'), { ...made, body: witness });
       // A release takes away like a deletion.
       const isDelete = ({ method, path }: Operation) => method === 'DELETE' || path.endsWith('/release');
       const deletions = operations.filter(isDelete).sort((one, other) => other.path.length - one.path.length);

@@ -19,12 +19,14 @@ const product =
   'offlineGraceSeconds activation reactivation supportsHold createdAt updatedAt';
 const device =
   'role deviceId deviceSN productKey projectId name statusCode status statusText firmwareVersion chipModel lastOnlineAt ' +
-  'activatedAt createdAt product.productId product.productKey product.name product.uiTemplate product.iconName ' +
+  'activatedAt createdAt tags product.productId product.productKey product.name product.uiTemplate product.iconName ' +
   'product.iconColor product.controlMode product.model';
 const event = 'status reason detail time count';
 const command =
-  'commandId state reason replyCode params.action guestLinkId scheduleId kept expiresAt steps.accepted steps.published ' +
-  'steps.brokerAcknowledged steps.deliveredAt steps.deviceAcknowledged steps.confirmed givenBy.userId givenBy.withKey';
+  'commandId state reason final replyCode params.action guestLinkId scheduleId kept expiresAt steps.accepted steps.published ' +
+  'steps.brokerAcknowledged steps.deliveredAt steps.deviceAcknowledged steps.confirmed givenBy.userId givenBy.withKey retryOf ' +
+  'steps.witnessed witness';
+const commandWitness = 'expect outcome at by reason dueAt'.replaceAll(/\S+/g, 'witness.$&');
 const schedule =
   'scheduleId name command.action at days[] zone from until except jitterSeconds graceSeconds enabled pausedBecause ' +
   'author.userId author.withKey nextDueAt why';
@@ -32,6 +34,10 @@ const securityEvent = 'kind at count clientAddress';
 const account = 'userId username email emailVerified createdAt';
 const notice = 'noticeId cause deviceId deviceName at detail.event detail.clientAddress again isRead';
 const webhook = 'webhookId url types[] productKey deviceIds disabledBecause createdAt';
+const group = 'groupId name deviceIds[] tag productKey createdAt';
+const counted = 'up middle down unknown offline forbidden'.replaceAll(/\S+/g, 'counts.$&');
+const groupState = `${group} ${counted} devices[].deviceId devices[].name devices[].online devices[].position`;
+const scene = 'sceneId name items[].deviceId items[].command.action putBack deadlineSeconds createdAt';
 const invitation = 'invitationId role createdAt expiresAt';
 
 const forEverybody = {};
@@ -85,6 +91,22 @@ const table: Record<string, Record<string, string>> = {
   '/api/v1/webhooks/{webhookId}/deliveries': {
     'owner productOwner manage': paged('messageId at status problem tookMs deviceId type'),
   },
+  '/api/v1/groups': {
+    'owner productOwner read control manage bound other': paged(group),
+    'operator viewer stranger': empty,
+  },
+  '/api/v1/groups/{groupId}': {
+    'owner productOwner read bound': groupState,
+    'control manage other': `${groupState} devices[].refused`,
+  },
+  '/api/v1/scenes': {
+    'owner productOwner read control manage bound other': paged(scene),
+    'operator viewer stranger': empty,
+  },
+  '/api/v1/scenes/{sceneId}': { 'owner productOwner read control manage bound other': scene },
+  '/api/v1/bulk/{bulkId}': {
+    'owner productOwner read control': `bulkId state dryRun createdAt summary.would_take listed scene ${paged('deviceId outcome reason command')}`,
+  },
   '/api/v1/products': { 'owner productOwner read bound other': paged(product), 'operator viewer stranger': empty },
   '/api/v1/products/{productKey}': { 'owner productOwner read bound': product },
   '/api/v1/products/{productKey}/figures': { 'owner productOwner read bound': 'devices online claimed activatedToday' },
@@ -107,8 +129,11 @@ const table: Record<string, Record<string, string>> = {
     'owner productOwner operator viewer': empty,
   },
   '/api/v1/devices/{deviceId}': { 'owner operator viewer read bound': device },
+  '/api/v1/devices/{deviceId}/witness': {
+    'owner operator viewer read bound': 'expect by.property withinSeconds then actual',
+  },
   '/api/v1/devices/{deviceId}/status': {
-    'owner operator viewer read bound': 'deviceId deviceName online position status lastOnlineAt',
+    'owner operator viewer read bound': 'deviceId deviceName online position status lastOnlineAt actual',
   },
   '/api/v1/devices/{deviceId}/events': {
     'owner bound': paged(`${event} address email role`),
@@ -120,7 +145,7 @@ const table: Record<string, Record<string, string>> = {
       'lastRejected.reason lastRejected.dropped[] lastRejected.text lastRejected.time',
   },
   '/api/v1/devices/{deviceId}/commands': {
-    'owner operator viewer read control bound': `${paged(command)} list[].givenBy`,
+    'owner operator viewer read control bound': `${paged(`${command} ${commandWitness}`)} list[].givenBy`,
   },
   '/api/v1/devices/{deviceId}/commands/{commandId}': { 'owner operator viewer read control bound': command },
   '/api/v1/devices/{deviceId}/schedules': { 'owner operator viewer read bound': paged(schedule) },

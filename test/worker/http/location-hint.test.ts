@@ -2,9 +2,11 @@
 import { env } from 'cloudflare:workers';
 import { expect, it } from 'vitest';
 import { readConfig } from '../../../src/config.ts';
+import { inPerson } from '../../../src/domain/access.ts';
 import type { Projection } from '../../../src/domain/device/core/events.ts';
 import {
   callBrokerLink,
+  callBulk,
   callDevice,
   callInbox,
   callProjectionWriter,
@@ -21,6 +23,7 @@ const namespaces = [
   'PRODUCT_PROPAGATOR',
   'WEBHOOK_ENDPOINT',
   'USER_INBOX',
+  'BULK_RUN',
 ] as const;
 
 async function callEach(hint: string): Promise<unknown[]> {
@@ -39,6 +42,7 @@ async function callEach(hint: string): Promise<unknown[]> {
   await callPropagator(vars, 1, 'idempotent').start();
   await callWebhook(vars, 'webhook', 'idempotent').delete();
   await callInbox(vars, 1, 'idempotent').delete();
+  await callBulk(vars, 'run', 'idempotent').pause(inPerson(1), true);
   return options;
 }
 

@@ -66,15 +66,30 @@ export async function prepareCallers(way: Way) {
     await call<{ linkId: string; url: string }>('POST', `/devices/${deviceId}/guest-links`, link)
   ).data;
   const guestToken = url.split('/g/')[1] ?? '';
+  const make = (path: string, body: object) =>
+    call<Record<'groupId' | 'sceneId', string>>('POST', path, { token: owner.user.token, body });
+  const { groupId } = (await make('/groups', { name: 'All', deviceIds: [deviceId] })).data;
+  const { sceneId } = (await make('/scenes', { name: 'On', items: [{ deviceId, command: timed.command }] })).data;
+  const witness = { expect: 'pressed', by: { property: 'presses' }, withinSeconds: 9, then: 'nothing' };
+  await call('PUT', `/devices/${deviceId}/witness`, { token: owner.user.token, body: witness });
   const sessionId = crypto.randomUUID();
   await openSession(owner.user.userId, 0, sessionId);
+  const bulk = {
+    token: owner.user.token,
+    body: { devices: [deviceId], command: { action: 'trigger' }, dryRun: true },
+  };
+  const { bulkId } = (await call<{ bulkId: string }>('POST', '/commands', bulk)).data;
+  await call('GET', `/bulk/${bulkId}?wait=10`, { token: owner.user.token });
   const ownerObjects: Record<string, string> = {
+    bulkId,
     sessionId,
     deviceSN: 'SN-9',
     token: await tokenOf(owner.user),
     productKey,
     deviceId,
     commandId,
+    groupId,
+    sceneId,
     invitationId: invited.data.invitationId,
     linkId,
     scheduleId,
@@ -84,12 +99,15 @@ export async function prepareCallers(way: Way) {
     subscriptionId: await subscribe(owner.user),
   };
   const missingObjects: Record<string, string> = {
+    bulkId: '0123456789abcdef',
     sessionId: 'no-such-session',
     deviceSN: 'no-such-serial',
     token: '00000000000000000000',
     productKey: 'no-such-product',
     deviceId: 'dev_00000000',
     commandId: 'no-such-command',
+    groupId: 'no-such-group',
+    sceneId: 'no-such-scene',
     invitationId: 'no-such-invitation',
     linkId: 'no-such-link',
     scheduleId: 'no-such-schedule',

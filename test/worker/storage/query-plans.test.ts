@@ -58,6 +58,17 @@ async function callEveryRoute(): Promise<void> {
     for (const where of ['page=1', 'page=2', 'page=999999', 'after=1-1'])
       await send('GET', `/devices?${filter}${where}`, withKey);
   }
+  for (const filter of ['', 'role=viewer&', 'productKey=planned&status=2&']) {
+    for (const where of ['page=1', 'page=2', 'after=1-1']) {
+      await send('GET', `/devices?tag=attic&${filter}${where}`, withKey);
+    }
+  }
+  const group = { name: 'Planned', deviceIds: [device.deviceId] };
+  const { groupId } = (await send('POST', '/groups', withKey, group)) as { groupId: string };
+  await send('PATCH', `/groups/${groupId}`, withKey, { deviceIds: null, tag: 'attic' });
+  await send('GET', `/groups/${groupId}`, withKey);
+  for (const page of [1, 2]) await send('GET', `/groups?page=${page}`, withKey);
+  await send('DELETE', `/groups/${groupId}`, withKey);
   await send('GET', '/devices?search=pla&productKey=planned&status=2', withKey);
   await send('GET', `/devices/${device.deviceId}`, withKey);
   const guest = await createUser();

@@ -3,7 +3,9 @@
 import type { CommandReason, CommandState } from '../../../protocol/vocabulary.ts';
 import type { ControlParams } from '../../control-command.ts';
 import type { Json } from '../../json.ts';
+import type { DeviceState } from '../core/state.ts';
 import type { PropertyReport } from '../messages/properties.ts';
+import type { CommandWitness } from '../witness/witness.ts';
 
 type CommandGiver = { userId: number; withKey: boolean };
 
@@ -17,6 +19,12 @@ export type Command = {
   guestLinkId?: string;
   /** Given by this schedule, or at the end of a lease. */
   scheduleId?: string;
+  /** It turns an appliance on or off that was seen to be otherwise. */
+  ensures?: 'on' | 'off';
+  /** Sent once more, because the witness of that command saw nothing. */
+  retryOf?: string;
+  /** From when it was handed on, if the device has a witness. */
+  witness?: CommandWitness;
   /** The device takes the command back by itself after this time. */
   holdSeconds?: number;
   acceptedAtMs: number;
@@ -55,6 +63,8 @@ const attemptsPerReturn = 2;
 /** A device subscribes a moment after its session began and does not receive what was published in between. */
 const secondAttemptAfterMs = 2_000;
 const brokerRetryAfterMs = 10_000;
+/** After the device replied, so long a report may still show the result. */
+const confirmWithinMs = 10_000;
 /** Longer than until the second attempt, which then needs no check of its own. */
 const giverValidMs = 3_000;
 
@@ -64,8 +74,17 @@ export function isIdempotent(params: ControlParams): boolean {
   return 'angle' in params || 'position' in params;
 }
 
+/** The run of a scene has the id of the command that starts it: started again, it is the same. */
+export const isScene = ({ action }: ControlParams): boolean => action === 'scene';
+export const mayRepeat = (params: ControlParams): boolean => isIdempotent(params) || isScene(params);
+
 export type CommandSource = Pick<Command, 'commandId' | 'number' | 'params'> &
-  Partial<Pick<Command, 'givenBy' | 'keyId' | 'guestLinkId' | 'scheduleId' | 'holdSeconds' | 'giverCheckedAtMs'>>;
+  Partial<
+    Pick<
+      Command,
+      'givenBy' | 'keyId' | 'guestLinkId' | 'scheduleId' | 'ensures' | 'retryOf' | 'holdSeconds' | 'giverCheckedAtMs'
+    >
+  >;
 
 export function acceptCommand(source: CommandSource, ttlSeconds: number | undefined, nowMs: number): Command {
   return {
@@ -89,8 +108,8 @@ export function acceptCommand(source: CommandSource, ttlSeconds: number | undefi
 
 /** A momentary command is published once, and each attempt of a lease. */
 export function markStarted(command: Command): Command {
-  const mayRepeat = isIdempotent(command.params) && command.scheduleId !== leaseId;
-  return mayRepeat ? command : { ...command, isQueued: false, attemptAtMs: null };
+  const isKeptQueued = mayRepeat(command.params) && command.scheduleId !== leaseId;
+  return isKeptQueued ? command : { ...command, isQueued: false, attemptAtMs: null };
 }
 
 export function markPublished(
@@ -173,7 +192,7 @@ export function isPending(command: Command, nowMs: number): boolean {
 
 /** Such commands are loaded when the object wakes. */
 export function isKept(command: Command, nowMs: number): boolean {
-  return command.isEndDue === true || isOpen(command, nowMs);
+  return command.isEndDue === true || command.witness?.outcome === 'pending' || isOpen(command, nowMs);
 }
 
 /** A report or a publication can still change its state. */
@@ -205,6 +224,20 @@ export function describeCommand(
   return { state: 'sent', reason: null };
 }
 
+/** Until then a reply or a report is expected. */
+export function settleAtMs(command: Command | undefined): number {
+  if (command === undefined) return 0;
+  const { deviceAcknowledgedAtMs, expiresAtMs } = command;
+  if (deviceAcknowledgedAtMs === null) return expiresAtMs;
+  return isIdempotent(command.params) ? deviceAcknowledgedAtMs + confirmWithinMs : deviceAcknowledgedAtMs;
+}
+
+/** Its state has ended, and nothing is expected to change it. */
+export function isFinal(command: Command, state: CommandState, nowMs: number): boolean {
+  if (['accepted', 'sent', 'waiting'].includes(state) || command.witness?.outcome === 'pending') return false;
+  return !['acknowledged', 'expired'].includes(state) || nowMs >= settleAtMs(command);
+}
+
 /** The property that shows that the command happened. A switch has none: what is on at `up` is the maker's choice. */
 export function visibleResult(params: ControlParams): [name: string, value: Json] | undefined {
   if (params.position !== undefined) return ['position', params.position];
@@ -219,4 +252,16 @@ function isPublished(command: Command): boolean {
 /** A reply without a code says that it arrived; 0 and 2xx are the success codes in the field. */
 export function isSuccess(replyCode: number | null): boolean {
   return replyCode === null || replyCode === 0 || (replyCode >= 200 && replyCode < 300);
+}
+
+export function changeCommand(
+  state: DeviceState,
+  commandId: string,
+  change: (command: Command) => Command,
+): DeviceState {
+  const before = state.commands.loaded.find((command) => command.commandId === commandId);
+  const after = before && change(before);
+  if (after === undefined || after === before) return state;
+  const loaded = state.commands.loaded.map((command) => (command === before ? after : command));
+  return { ...state, commands: { ...state.commands, loaded } };
 }

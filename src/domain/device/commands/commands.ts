@@ -13,8 +13,9 @@ import type { PropertyReport } from '../messages/properties.ts';
 import { pushMessage } from '../messages/subscriptions.ts';
 import { isActivated } from '../ownership/credentials.ts';
 import { holdLease, noteReplied, noteReported, noteReturn, releaseLease, type LeaseRequest } from '../times/lease.ts';
+import { awaitWitness, refuseUnseen, viewCommandWitness } from '../witness/witness.ts';
 import * as life from './command-life.ts';
-import type { Command, CommandSource } from './command-life.ts';
+import { changeCommand, type Command, type CommandSource } from './command-life.ts';
 
 export type CommandsSlice = {
   /** Newest first: the newest open commands, and those that the present event names. */
@@ -44,6 +45,9 @@ export type CommandRequest = {
   waitSeconds: number | undefined;
   idempotencyKey: string | undefined;
   lease?: LeaseRequest | undefined;
+  ensures?: 'on' | 'off' | undefined;
+  /** What `waitSeconds` waits for; absent: the reply. */
+  until?: 'witnessed' | undefined;
 };
 
 export type AcceptedCommand = Pick<IdempotencyRecord, 'commandId' | 'deviceOnline' | 'expiresAtMs' | 'publication'>;
@@ -58,6 +62,8 @@ const maxMessageExpirySeconds = 10;
 const lostAfterMs = 12_000;
 /** D1 is asked about the giver again if it did not answer. */
 const giverRetryAfterMs = 10_000;
+/** In place of a device's reply: its giver has no such scene. */
+const noSuchScene = 404;
 /** Not published any more if it expires before that: brokers count the expiry of messages in seconds. */
 export const shortestLifeMs = 2_000;
 
@@ -75,17 +81,22 @@ export function acceptRequest(
   decision: Decision,
 ): { state: DeviceState; result: Outcome<AcceptedCommand> } {
   const { request } = input;
-  const { params, ttlSeconds, lease } = request;
+  const { params, ttlSeconds, lease, ensures } = request;
   const key = 'actor' in input ? userKey(input.actor, request) : request.idempotencyKey;
-  const digest = JSON.stringify([Object.entries(params).sort(), ttlSeconds ?? null, ...(lease ? [lease] : [])]);
+  const digest = JSON.stringify([
+    Object.entries(params).sort(),
+    ttlSeconds ?? null,
+    ...(lease ? [lease] : []),
+    ...(ensures ? [ensures] : []),
+  ]);
   const former = state.commands.records.find((record) => record.key === key);
   if (former !== undefined)
     return { state, result: former.digest === digest ? { ok: true, value: former } : keyIsTaken };
-  const refusal = refuseCommand(state);
+  const refusal = refuseCommand(state) ?? refuseUnseen(state, ensures, decision.nowMs);
   if (refusal !== undefined) return refused(state, refusal);
   const giver = 'actor' in input ? sourceOf(input.actor) : { guestLinkId: input.guestLinkId };
   const hold = lease !== undefined && state.identity.supportsHold === true ? { holdSeconds: lease.seconds } : {};
-  const source = { ...decision.newCommand(), params, ...giver, ...hold };
+  const source = { ...decision.newCommand(), params, ...giver, ...hold, ...(ensures && { ensures }) };
   const command = life.acceptCommand(source, ttlSeconds, decision.nowMs);
   const deviceOnline = state.presence.connection.isOnline;
   const accepted = {
@@ -247,15 +258,19 @@ export function viewCommand(state: DeviceState, command: Command, nowMs: number,
   const { givenBy, guestLinkId = null, scheduleId = null } = command;
   const isWhole = seesSharing(state, actor);
   const userId = isWhole || givenBy?.userId === actor.userId ? (givenBy?.userId ?? null) : null;
+  const described = life.describeCommand(command, state.presence.connection.isOnline, nowMs);
   return {
     commandId: command.commandId,
-    ...life.describeCommand(command, state.presence.connection.isOnline, nowMs),
+    ...described,
+    final: life.isFinal(command, described.state, nowMs),
     replyCode: command.replyCode,
     params: command.params,
     givenBy: givenBy === undefined ? null : { userId, withKey: givenBy.withKey },
     guestLinkId: isWhole ? guestLinkId : null,
     scheduleId,
     kept: command.isQueued,
+    retryOf: command.retryOf ?? null,
+    witness: viewCommandWitness(command),
     expiresAt: toIso(command.expiresAtMs),
     steps: {
       accepted: command.acceptedAtMs,
@@ -264,6 +279,7 @@ export function viewCommand(state: DeviceState, command: Command, nowMs: number,
       deliveredAt: command.deliveredAtMs ?? null,
       deviceAcknowledged: command.deviceAcknowledgedAtMs,
       confirmed: command.confirmedAtMs,
+      witnessed: command.witness?.atMs ?? null,
     },
   };
 }
@@ -282,6 +298,10 @@ function applyPublished(
   const publication = { startedAtMs, acknowledgedAtMs: outcome.publishedAtMs, hasReachedNobody };
   const { isOnline } = state.presence.connection;
   let next = changeCommand(state, commandId, (entry) => life.markPublished(entry, publication, isOnline, nowMs));
+  if (life.isScene(command.params)) {
+    const code = outcome.hasSubscribers === false ? noSuchScene : null;
+    return changeCommand(next, commandId, (entry) => life.markReplied(entry, code, nowMs));
+  }
   for (const older of next.commands.loaded) {
     if (older.number < number && life.isPending(older, nowMs) && life.isIdempotent(older.params))
       next = changeCommand(next, older.commandId, (entry) => life.markCancelled(entry, 'replaced'));
@@ -295,9 +315,10 @@ function publish(
   state: DeviceState,
   command: Command,
   { record, lease }: { record?: IdempotencyRecord | undefined; lease?: LeaseRequest | undefined },
-  { nowMs, effects }: Decision,
+  decision: Decision,
 ): DeviceState {
-  const { commandId, expiresAtMs } = command;
+  const { nowMs, effects } = decision;
+  const { commandId, expiresAtMs, params, givenBy, keyId = null } = command;
   const leftMs = expiresAtMs - nowMs;
   // The broker counts from its publication: together they end within the grace of a schedule.
   const withinMs = Math.min(publishWithinMs, leftMs / 2);
@@ -309,19 +330,10 @@ function publish(
     payload: encodeControl(command, commandId),
     expiresAtMs: nowMs + withinMs,
     messageExpirySeconds: Math.min(maxMessageExpirySeconds, Math.ceil(messageMs / 1000)),
+    scene: givenBy && life.isScene(params) ? { sceneId: String(params['sceneId']), ...givenBy, keyId } : null,
   });
   const inFlight = [...state.commands.inFlight, { commandId, startedAtMs: nowMs, record }];
-  return withCommands(holdLease(state, command, lease, nowMs), { inFlight });
-}
-
-function changeCommand(state: DeviceState, commandId: string, change: (command: Command) => Command): DeviceState {
-  const before = state.commands.loaded.find((command) => command.commandId === commandId);
-  if (before === undefined) return state;
-  const after = change(before);
-  if (after === before) return state;
-  return withCommands(state, {
-    loaded: state.commands.loaded.map((command) => (command === before ? after : command)),
-  });
+  return withCommands(holdLease(awaitWitness(state, command, decision), command, lease, nowMs), { inFlight });
 }
 
 function openCommands({ commands }: DeviceState, nowMs: number): Command[] {

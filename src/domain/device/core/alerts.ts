@@ -4,6 +4,7 @@ import type { NoticeCause } from '../../../protocol/vocabulary.ts';
 import { usersWith } from '../../access.ts';
 import { defaultNoticeRules, type Notice, type NoticeRules } from '../../notices.ts';
 import { dayMs, minuteMs, secondMs, toIso } from '../../time.ts';
+import { isScene } from '../commands/command-life.ts';
 import type { PropertiesSlice } from '../messages/properties.ts';
 import { ownershipOf, readersOf } from '../ownership/sharing.ts';
 import { isWithinHours } from '../times/calendar.ts';
@@ -59,7 +60,10 @@ export const alertsSlice: Slice<AlertsSlice> = {
 /** At the end of each decision. It tells each reader what differs from what the reader was told. */
 export function noteAlerts(before: DeviceState, decided: DeviceState, decision: Decision): DeviceState {
   const { nowMs, effects } = decision;
-  const state = { ...decided, alerts: { ...decided.alerts, ...notePast(before, decided, nowMs) } };
+  // Told once, in the decision that finds it.
+  const missed = before.witness.missed === decided.witness.missed ? null : decided.witness.missed;
+  const alertsBefore = { ...decided.alerts, ...notePast(before, decided, nowMs) };
+  const state = { ...decided, witness: { ...decided.witness, missed }, alerts: alertsBefore };
   const readers = readersOf(state);
   const { isComplete, rules } = decision.webhooksOf(readers);
   const controllers = usersWith(ownershipOf(state), 'control');
@@ -140,8 +144,16 @@ function causesOf(state: DeviceState, rules: NoticeRules | null, areRulesPresent
     const { scheduleId, name, outcome, reason } = entry;
     const isFailed = outcome === 'missed' || outcome === 'refused';
     const detail = { scheduleId, name, dueAt: toIso(entry.dueAtMs), outcome, reason };
-    const notice = isFailed ? noticeOf('run_failed', detail, findSchedule(state, scheduleId)?.command) : null;
+    const command = findSchedule(state, scheduleId)?.command;
+    const notice = isFailed ? noticeOf('run_failed', detail, command && !isScene(command) ? command : null) : null;
     causes.push({ key: `run ${deviceId} ${scheduleId}`, notice, dueAtMs: nowMs, isNew: true });
+  }
+  const { missed } = state.witness;
+  if (missed !== null) {
+    const command = state.commands.loaded.find(({ commandId }) => commandId === missed.commandId);
+    const detail = { commandId: missed.commandId, expected: command?.witness?.expect ?? null };
+    const notice = noticeOf('not_witnessed', detail, command?.params ?? null);
+    causes.push({ key: `witness ${deviceId}`, notice, dueAtMs: nowMs, isNew: true });
   }
   if (moved !== null && areRulesPresent && rules?.handHours && isWithinHours(rules.handHours, moved.time)) {
     const notice = { ...noticeOf('moved_by_hand', { position: moved.position }), atMs: moved.time };

@@ -27,6 +27,9 @@ import { runDue, runNow } from '../times/due.ts';
 import { settleRuns } from '../times/ledger.ts';
 import { revokeLease } from '../times/lease.ts';
 import { changeSchedule, putSchedule } from '../times/schedules.ts';
+import { judgeWitness, noteAsked, takeReading } from '../witness/outcomes.ts';
+import { endWatcher, readForWatcher, setWatcher } from '../witness/watchers.ts';
+import { checkIn, setWitness } from '../witness/witness.ts';
 import { clearAlerts, noteAlerts, noteInboxTold } from './alerts.ts';
 import { countDropped, countRejection } from './counts.ts';
 import { planNotices, tellDeleted } from './notices.ts';
@@ -76,7 +79,11 @@ export function decide<Kind extends EventKind>(
     }
     return { state, effects, result };
   }
-  const timed = projection.tellNextDue(typeof device === 'string' ? state : device, settleRuns(state, nowMs), decision);
+  const timed = projection.tellNextDue(
+    typeof device === 'string' ? state : device,
+    settleRuns(judgeWitness(state, decision), nowMs),
+    decision,
+  );
   const planned = sharing.planSharing(projection.planProjection(planRetry(timed, nowMs), decision), decision);
   const told = typeof device === 'string' ? planned : planNotices(device, planned, decision);
   const before = typeof device === 'string' ? newState(told.settings) : device;
@@ -190,6 +197,11 @@ const requests: { [Kind in RequestedKind]: Requested<Kind> } = {
   schedule_changed: allowed('manageSchedules', changeSchedule),
   schedule_run: allowed('manageSchedules', runNow),
   lease_ended: allowed('control', revokeLease),
+  witness_set: allowed('manageWitness', setWitness),
+  checked_in: checkIn,
+  witness_read: takeReading,
+  watcher_set: allowed('readReports', setWatcher),
+  reading_asked: readForWatcher,
   redelivery_requested: allowed('readReports', redeliver),
 
   deleted: (state, { actor }, decision) => {
@@ -224,6 +236,8 @@ const reports: { [Kind in ReportKind]: (state: DeviceState, event: EventOf<Kind>
   webhooks_changed: (state) => state,
   events_taken: noteTaken,
   inbox_told: noteInboxTold,
+  witness_asked: noteAsked,
+  watcher_ended: endWatcher,
   projection_ended: projection.noteProjectionEnd,
 
   record_checked: (state, { isThere }, decision) => {

@@ -20,10 +20,12 @@ import type { PresenceEvent } from '../presence/presence.ts';
 import type { ProjectionOutcome } from '../presence/projection.ts';
 import type { Subscription } from '../messages/subscriptions.ts';
 import type { ScheduleDraft } from '../times/schedules.ts';
+import type { Condition, Reading } from '../witness/witness.ts';
 import type { Webhooks } from './outgoing.ts';
 import type { DeviceSettings, DeviceState } from './state.ts';
 import type { DirectEndReason } from '../../direct/answer-codes.ts';
 import type { RunView, ScheduleView } from '../../../protocol/http/times.ts';
+import type { WitnessSettings } from '../../../protocol/http/witness.ts';
 import type { RevokeCause } from '../../../protocol/relay.ts';
 import type { EventType, MessageRejectionReason } from '../../../protocol/vocabulary.ts';
 
@@ -80,6 +82,16 @@ export type DeviceEvent =
   | { kind: 'schedule_changed'; actor: Actor; scheduleId: string; change: 'pause' | 'resume' | 'remove' }
   | { kind: 'schedule_run'; actor: Actor; scheduleId: string }
   | { kind: 'lease_ended'; actor: Actor }
+  /** `linkId`: of its check-in link. */
+  | { kind: 'witness_set'; actor: Actor; settings: WitnessSettings | null; linkId: string | null }
+  | { kind: 'checked_in'; linkId: string }
+  /** What another device, the witness, has read. */
+  | { kind: 'witness_read'; deviceId: string; reading: Reading }
+  | { kind: 'witness_asked'; commandId: string; problem: 'forbidden' | 'unreachable' | null }
+  /** This device is the witness of `deviceId`, which asks for the last reading, and for each until then. */
+  | { kind: 'watcher_set'; actor: Actor; deviceId: string; condition: Condition }
+  | { kind: 'reading_asked'; deviceId: string; untilMs: number }
+  | { kind: 'watcher_ended'; deviceId: string }
   /** Send the actor's webhook all events from that number again. */
   | { kind: 'redelivery_requested'; actor: Actor; webhookId: string; from: number }
   /** What D1 says of the account, or of its API key, that gave commands or made guest links. */
@@ -116,6 +128,9 @@ export type RequestKind =
   | 'publish_refused'
   | 'relay_message_received'
   | 'subscription_ended'
+  | 'checked_in'
+  | 'witness_read'
+  | 'reading_asked'
   | 'member_joined'
   | 'transfer_answered';
 
@@ -162,6 +177,9 @@ type Values = {
   schedule_put: Outcome<ScheduleView>;
   schedule_changed: Outcome<ScheduleView>;
   schedule_run: Outcome<RunView>;
+  checked_in: Outcome<null>;
+  witness_read: Outcome<null>;
+  reading_asked: Outcome<Reading | null>;
 };
 
 /** A request of a user without a value answers whether it was done. */
@@ -192,7 +210,7 @@ export type Effect =
   /** For these users alone. Their subscriptions of the device end after it, if they do. */
   | ({ kind: 'tell_readers'; readers: readonly number[] } & Push)
   /** Hand a command to the device's open direct session, else to the broker; the outcome comes back as `publication_ended`. */
-  | ({ kind: 'publish_command'; commandId: string; messageExpirySeconds: number } & OutboundMessage)
+  | ({ kind: 'publish_command'; commandId: string; messageExpirySeconds: number } & SceneStart & OutboundMessage)
   /** Ends as `announcement_ended`. `isDirect`: the device's last session was direct, so that no broker is asked. */
   | ({ kind: 'publish_announcement'; time: number; isDirect: boolean } & OutboundMessage)
   | { kind: 'end_direct_session'; reason: DirectEndReason }
@@ -207,6 +225,10 @@ export type Effect =
   | { kind: 'end_subscriptions'; userId: number; shard: string }
   /** Ask D1 whether a giver's account and API key are valid. If D1 answers, it comes back as `giver_checked`. */
   | { kind: 'check_giver'; userId: number; keyId: string | null }
+  /** Comes back as `witness_read`, and for a command as `witness_asked`. */
+  | { kind: 'ask_witness'; deviceId: string; untilMs: number; commandId: string | null }
+  /** It comes back as `watcher_ended` if the device does not watch this one any more. */
+  | { kind: 'tell_watcher'; deviceId: string; reading: Reading }
   | { kind: 'learn_webhooks'; readers: readonly number[] }
   /** Send the wanted of the events after that number; it comes back as `events_taken`. */
   | {
@@ -225,6 +247,9 @@ export type Effect =
 
 /** `expiresAtMs`: the broker has to have it by then. */
 type OutboundMessage = { topic: string; payload: string; expiresAtMs: number };
+
+/** In place of a message: the scene of a schedule, and who gives it. */
+type SceneStart = { scene: { sceneId: string; userId: number; keyId: string | null } | null };
 
 /** What D1 is to know of a device; only a higher version replaces what it has. */
 export type Projection = {

@@ -13,10 +13,10 @@ import {
   type TakeAnswer,
   type WebhookFilter,
 } from '../../webhooks/webhooks.ts';
-import { describeCommand, type Command } from '../commands/command-life.ts';
+import { describeCommand, settleAtMs, type Command } from '../commands/command-life.ts';
 import { measurement } from '../messages/properties.ts';
 import { ownershipOf, readersOf } from '../ownership/sharing.ts';
-import { settleAtMs, viewRun } from '../times/ledger.ts';
+import { viewRun } from '../times/ledger.ts';
 import type { Decision, Handler, Reporter } from './events.ts';
 import { appendHistory, type HistoryEntry } from './history.ts';
 import type { DeviceState, Slice } from './state.ts';

@@ -20,6 +20,8 @@ import { subscriptionsSlice } from '../messages/subscriptions.ts';
 import { leaseSlice } from '../times/lease.ts';
 import { runsSlice } from '../times/ledger.ts';
 import { schedulesSlice } from '../times/schedules.ts';
+import { watchersSlice } from '../witness/watchers.ts';
+import { witnessSlice } from '../witness/witness.ts';
 import { alertsSlice } from './alerts.ts';
 import { budgetsSlice, countsSlice } from './counts.ts';
 import { newHistorySlice } from './history.ts';
@@ -79,6 +81,8 @@ const slices = {
   schedules: schedulesSlice,
   runs: runsSlice,
   lease: leaseSlice,
+  witness: witnessSlice,
+  watchers: watchersSlice,
   projection: projectionSlice,
   coalesced: coalescedSlice,
   budgets: budgetsSlice,

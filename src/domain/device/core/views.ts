@@ -18,6 +18,7 @@ import type { LastRejected } from '../messages/messages.ts';
 import { measurement, type PropertiesSlice } from '../messages/properties.ts';
 import { isActivated } from '../ownership/credentials.ts';
 import { viewLease } from '../times/lease.ts';
+import { viewActual } from '../witness/witness.ts';
 import { runSize, viewRun, type Run } from '../times/ledger.ts';
 import type { GuestEntry, JournalEntry, Transition } from './history.ts';
 import { privateTypes } from './outgoing.ts';
@@ -34,7 +35,7 @@ export type PresentView = {
 
 export type EventView = Extract<z.infer<typeof deviceEventsSchema>, Page<unknown>>['list'][number];
 
-export function viewStatus(state: DeviceState): StatusView {
+export function viewStatus(state: DeviceState, nowMs: number): StatusView {
   const { identity, presence, properties, credentials } = state;
   const lease = viewLease(state);
   const { isOnline, lastOnlineAtMs } = presence.connection;
@@ -47,6 +48,7 @@ export function viewStatus(state: DeviceState): StatusView {
     status: describeStatus(isOnline ? 1 : isActivated(credentials) ? 2 : 0, identity.isDisabled).status,
     lastOnlineAt: toIso(lastOnlineAtMs),
     ...(lease && { lease }),
+    ...(state.witness.settings && { actual: viewActual(state, nowMs) }),
   };
 }
 

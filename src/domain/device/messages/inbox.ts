@@ -4,6 +4,7 @@
 import { droppedReason } from '../../../protocol/bridge.ts';
 import { topicActions, type TopicAction } from '../../../protocol/mqtt.ts';
 import { fingerprint } from '../../fingerprint.ts';
+import { hourMs } from '../../time.ts';
 import { applyReply, applyReturn, confirmByReport, isAwaitingReply } from '../commands/commands.ts';
 import { countDropped, countRejection } from '../core/counts.ts';
 import type { Decision } from '../core/events.ts';
@@ -20,6 +21,8 @@ import {
   raise,
   type Delivery,
 } from './deduplication.ts';
+import { tellWatchers } from '../witness/watchers.ts';
+import { seeOwnReport } from '../witness/witness.ts';
 import { noteRejected, readMessage, type DeviceMessage, type InvalidReason } from './messages.ts';
 import { pushMessage } from './subscriptions.ts';
 import { applyReport, changedProperties } from './properties.ts';
@@ -253,14 +256,20 @@ function applyMessage(before: DeviceState, meaning: DeviceMessage, atMs: number,
       return { state: replied, result: { result: 'accepted' } };
     }
     case 'report': {
-      const { properties: reported } = meaning;
+      const { properties: reported, timeMs } = meaning;
       const report = { reported, changed: changedProperties(state.properties.values, reported) };
       const confirmed = confirmByReport(state, report, decision.nowMs);
-      return { state: applyReport(confirmed, report, atMs), result: { result: 'accepted' } };
+      // A report that was held up on its way says what was so before.
+      const isHeldUp = timeMs !== undefined && timeMs < atMs && timeMs > atMs - longestDelayMs;
+      const readAtMs = isHeldUp ? timeMs : atMs;
+      const seen = tellWatchers(seeOwnReport(confirmed, report, readAtMs, decision), report, readAtMs, decision);
+      return { state: applyReport(seen, report, atMs), result: { result: 'accepted' } };
     }
   }
 }
 
+/** A clock that is further behind is not believed. */
+const longestDelayMs = hourMs;
 const notText = { kind: 'invalid', reason: 'not_text' } as const;
 const handlingFailed = { result: 'rejected', reason: 'handling_failed' } as const;
 const dropped = { result: 'rejected', reason: droppedReason } as const;

@@ -8,7 +8,8 @@ import type { rejectionReasons } from '../../../protocol/vocabulary.ts';
 import { isJsonObject, readJson, type Json } from '../../json.ts';
 
 export type DeviceMessage =
-  | { kind: 'report'; properties: Map<string, Json>; dropped?: readonly string[] }
+  /** `timeMs`: when the device says that it read them. */
+  | { kind: 'report'; properties: Map<string, Json>; dropped?: readonly string[]; timeMs?: number }
   | { kind: 'reply'; id: string | undefined; code: number | undefined }
   | { kind: 'status'; status: 'online' | 'offline' }
   | { kind: 'invalid'; reason: InvalidReason };
@@ -38,22 +39,23 @@ export function readMessage(action: mqtt.TopicAction, payload: string): DeviceMe
 }
 
 function readReport(body: { [name: string]: Json }): DeviceMessage {
-  const params = body.params;
+  const { params, time } = body;
   if (params !== undefined) {
-    return isJsonObject(params) ? report(params) : { kind: 'invalid', reason: 'params_not_an_object' };
+    return isJsonObject(params) ? report(params, time) : { kind: 'invalid', reason: 'params_not_an_object' };
   }
   const bare = Object.entries(body).filter(([name]) => !messageMembers.includes(name));
-  return report(Object.fromEntries(bare));
+  return report(Object.fromEntries(bare), time);
 }
 
-function report(properties: { [name: string]: Json }): DeviceMessage {
+function report(properties: { [name: string]: Json }, time: Json | undefined): DeviceMessage {
   const kept = new Map<string, Json>();
   const dropped: string[] = [];
   for (const [name, value] of Object.entries(properties)) {
     if (isStorable(name, value)) kept.set(name, value);
     else if (dropped.length < maxShownNames) dropped.push(name.slice(0, maxShownName));
   }
-  return dropped.length > 0 ? { kind: 'report', properties: kept, dropped } : { kind: 'report', properties: kept };
+  const timed = typeof time === 'number' ? { timeMs: time } : {};
+  return { kind: 'report', properties: kept, ...(dropped.length > 0 && { dropped }), ...timed };
 }
 
 function isStorable(name: string, value: Json): boolean {

@@ -1,6 +1,6 @@
 // What happens when a due time has come: a schedule's command is given by its author, or the ledger says why not; a lease sends
 // what takes its command back. In the decision that writes it, so that a repeated alarm finds nothing due.
-import { isIdempotent, leaseId, type Command } from '../commands/command-life.ts';
+import { leaseId, mayRepeat, type Command } from '../commands/command-life.ts';
 import { giveCommand, refuseCommand, shortestLifeMs, sourceOf } from '../commands/commands.ts';
 import type { Decision, Handler } from '../core/events.ts';
 import type { DeviceState } from '../core/state.ts';
@@ -50,7 +50,7 @@ function runSchedule(state: DeviceState, schedule: Schedule, decision: Decision)
   if (refuseUnless(state, inPerson(author.userId), 'control') !== undefined) {
     return end('refused', 'author_lost_right', { pausedBecause: 'author_lost_right' });
   }
-  if (!isIdempotent(command) && !state.presence.connection.isOnline) return end('missed', 'device_offline');
+  if (!mayRepeat(command) && !state.presence.connection.isOnline) return end('missed', 'device_offline');
   const times = { dueAtMs: due.dueAtMs, expiresAtMs };
   return give(advance(state, schedule), schedule, sourceOf(author), times, decision).state;
 }

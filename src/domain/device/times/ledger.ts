@@ -1,8 +1,8 @@
 // Slice: the ledger of due times. Each due time ends in exactly one run: here while its command is open, then in the ring that
 // storage keeps. Decides when a run has ended; what begins one is due.ts.
 import type { RunView } from '../../../protocol/http/times.ts';
-import { secondMs, toIso } from '../../time.ts';
-import { describeCommand, isIdempotent, type Command } from '../commands/command-life.ts';
+import { toIso } from '../../time.ts';
+import { describeCommand, settleAtMs, type Command } from '../commands/command-life.ts';
 import { appendHistory } from '../core/history.ts';
 import type { DeviceState, Slice } from '../core/state.ts';
 
@@ -16,8 +16,6 @@ type RunsSlice = { entries: number; running: readonly RunningRun[] };
 export const runSize = 200;
 /** Open runs, beyond which none begins by request. */
 export const maxRunning = 48;
-/** After the device replied, so long a report may still show the result. */
-const confirmWithinMs = 10 * secondMs;
 
 export const runsSlice: Slice<RunsSlice> = {
   initial: { entries: 0, running: [] },
@@ -96,13 +94,6 @@ function endOf(state: DeviceState, command: Command, nowMs: number): RunEnd | un
     default:
       return undefined;
   }
-}
-
-export function settleAtMs(command: Command | undefined): number {
-  if (command === undefined) return 0;
-  const { deviceAcknowledgedAtMs, expiresAtMs } = command;
-  if (deviceAcknowledgedAtMs === null) return expiresAtMs;
-  return isIdempotent(command.params) ? deviceAcknowledgedAtMs + confirmWithinMs : deviceAcknowledgedAtMs;
 }
 
 function commandOf({ commands }: DeviceState, { commandId }: RunningRun): Command | undefined {

@@ -93,7 +93,9 @@ export function requestOf(method: string, path: string, options: CallOptions): R
   const body =
     options.body === undefined || typeof options.body === 'string' ? options.body : JSON.stringify(options.body);
   if (body !== undefined && !headers.has('Content-Type')) headers.set('Content-Type', 'application/json');
-  const isBelowApi = /^\/(users|products|devices|invitations|claim-tokens|webhooks)\b/.test(path);
+  const isBelowApi = /^\/(users|products|devices|invitations|claim-tokens|webhooks|groups|scenes|commands|bulk)\b/.test(
+    path,
+  );
   const url = `https://latchwork.test${isBelowApi ? '/api/v1' : ''}${path}`;
   return new Request(url, { method, headers, ...(body === undefined ? {} : { body }) });
 }
