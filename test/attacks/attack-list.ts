@@ -3,6 +3,7 @@ import type { Attack } from './rig/attack.ts';
 import { bulkFloods } from './floods/bulk-floods.ts';
 import { directFloods } from './floods/direct-floods.ts';
 import { gatewayPlural } from './floods/gateway-plural.ts';
+import { groupFloods } from './floods/group-floods.ts';
 import { halfOpen } from './floods/half-open.ts';
 import { httpFloods } from './floods/http-floods.ts';
 import { lesserRights } from './floods/lesser-rights.ts';
@@ -20,6 +21,7 @@ export const attacks: readonly Attack[] = [
   ...bulkFloods,
   ...signedInFloods,
   ...scheduleFloods,
+  ...groupFloods,
   ...relayFloods,
   ...malformedFrames,
   ...mqttFloods,

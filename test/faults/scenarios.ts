@@ -1,4 +1,5 @@
 // Every scenario, in the order of a full run.
+import { bulk } from './scenarios/bulk.ts';
 import { bridgeKills } from './scenarios/bridge-kills.ts';
 import { brokerRestarts } from './scenarios/broker-restarts.ts';
 import {
@@ -46,8 +47,8 @@ export const directScenarios: Scenario[] = [
   directWorkerRestarts,
 ];
 
-/** Times that come, and events that leave, while the Worker is away, or the other side. */
-export const timeScenarios: Scenario[] = [schedules, leases, webhooks];
+/** Times that come, events that leave and commands for many, while the Worker is away, or the other side. */
+export const timeScenarios: Scenario[] = [schedules, leases, webhooks, bulk];
 
 /** Everything runs as `npm start` runs it. */
 export const localScenarios: Scenario[] = [localLoad];

@@ -10,7 +10,7 @@ type Shot = { path: string } & HttpRequest;
 export function flood(
   attack: Pick<Attack, 'name' | 'title' | 'holds' | 'isOnce' | 'slowsToMs'>,
   shotOf: (target: Target, number: number) => Shot,
-  isAllowed: (status: number) => boolean,
+  isAllowed: (status: number, path: string) => boolean,
   noteAnswer: (text: string) => void = () => undefined,
 ): Attack {
   return {
@@ -23,7 +23,8 @@ export function flood(
           const { status, text } = await send(`${target.url}${path}`, request);
           tally.note(status);
           noteAnswer(text);
-          if (!isAllowed(status)) tally.problem(`${request.method ?? 'GET'} ${path}: ${status} ${text.slice(0, 200)}`);
+          if (!isAllowed(status, path))
+            tally.problem(`${request.method ?? 'GET'} ${path}: ${status} ${text.slice(0, 200)}`);
         } catch (error) {
           tally.note(nameOfError(error));
           tally.problem(`${path}: ${nameOfError(error)}`);

@@ -9,10 +9,10 @@ import { Tally, type Attack, type Target } from '../rig/attack.ts';
 import { besideHeavyWorkMs } from '../rig/judgement.ts';
 import { send } from '../rig/traffic.ts';
 
-type Text =
-  'token' | 'keyId' | 'apiKey' | 'invitationId' | 'commandId' | 'productKey' | 'refreshToken' | 'state' | 'url';
+type Id = `${'invitation' | 'command' | 'group' | 'scene' | 'bulk' | 'key'}Id`;
+type Text = Id | 'token' | 'apiKey' | 'productKey' | 'refreshToken' | 'state' | 'url' | 'checkInUrl';
 /** Members of the answers that are read here. */
-type Data = Activation & Record<Text, string> & { user: { userId: number } };
+type Data = Activation & Record<Text, string> & { user: { userId: number }; total: number };
 type Caller = { address: string; headers: Record<string, string> };
 
 const password = 'correct horse battery';
@@ -26,7 +26,7 @@ let callers = 0;
 const caller = (headers: Record<string, string> = {}): Caller => ({ address: `100.64.1.${++callers}`, headers });
 const bearer = (token: string) => caller({ Authorization: `Bearer ${token}` });
 
-function sceneOf({ url, mqttUrl, mailbox }: Target) {
+export function sceneOf({ url, mqttUrl, mailbox }: Target) {
   const tally = new Tally();
   const judge = (what: string, answer: string, expected: string) => {
     tally.note(answer);
@@ -207,6 +207,40 @@ export const lesserRights: Attack[] = [
       await ask(impostor, 'POST /users/email-verification', proof, '400 invalid_request: token');
       const name = { username: 'somebody@example.test', email: 'impostor@example.test', password };
       await ask(caller(), 'POST /users/register', name, '400 invalid_request: username');
+    },
+  ),
+  attempts(
+    'foreign-ids',
+    'a foreign device in groups, scenes and bulk runs, and as a witness',
+    async ({ judge, ask, signUp, product, claim, activate }) => {
+      const [owner, thief] = [await signUp(), await signUp()];
+      const make = async (by: typeof owner) => activate(by, await product(by), await claim(by));
+      const [{ deviceId }, own] = [await make(owner), await make(thief)];
+      const { groupId } = await ask(thief, 'POST /groups', { name: 'Mine', deviceIds: [deviceId] });
+      const { sceneId } = await ask(thief, 'POST /scenes', { name: 'Mine', items: [{ deviceId, command: up }] });
+      const foreign = [`GET /groups/${groupId}`, `POST /scenes/${sceneId}/run`];
+      const told = [await ask(thief, `GET /groups/${groupId}`)];
+      for (const [operation, chosen] of [
+        ['POST /commands', { devices: [deviceId], command: up }],
+        ['POST /commands', { groupId, command: up, dryRun: true }],
+        [`POST /scenes/${sceneId}/run`, {}],
+      ] as const) {
+        const { bulkId } = await ask(thief, operation, chosen);
+        told.push(await ask(thief, `GET /bulk/${bulkId}?wait=10`));
+        foreign.push(`GET /bulk/${bulkId}`);
+      }
+      for (const answer of told.map((data) => JSON.stringify(data)))
+        judge(
+          'what is told',
+          /"forbidden"/.test(answer) && !answer.includes('commandId') ? 'nothing' : answer,
+          'nothing',
+        );
+      for (const operation of foreign) await ask(owner, operation, undefined, '404 not_found');
+      const settings = { expect: 'on', withinSeconds: 5, then: 'nothing' };
+      const by = { deviceId, property: 'position', operator: '=', value: 'up' };
+      await ask(thief, `PUT /devices/${own.deviceId}/witness`, { ...settings, by }, '403 forbidden');
+      await ask(thief, `PUT /devices/${deviceId}/witness`, { ...settings, by: { checkIn: true } }, '403 forbidden');
+      judge('commands', `${(await ask(owner, `GET /devices/${deviceId}/commands`)).total}`, '0');
     },
   ),
 ];
