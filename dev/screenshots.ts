@@ -30,7 +30,7 @@ const looks = {
 const productKey = 'wall-switch';
 const names = ['Hall', 'Garage door', 'Attic lamp', 'Boiler', 'Porch', 'Greenhouse vent, second window from the door'];
 /** The height of the picture in the README. */
-const overviewHeight = 740;
+const overviewHeight = 860;
 
 const service = await WholeService.start({});
 const [browser, receiver] = await Promise.all([Browser.start(service.rig.url), WebhookReceiver.start()]);
@@ -84,13 +84,29 @@ async function furnish(owner: Session, other: Session) {
   await runCommand(api, garage, down, { until: 'confirmed' });
   const missed = await putSchedule(api, boiler, { ...morning, graceSeconds: 5 });
   await runSchedule(api, boiler, missed.scheduleId);
-  return { hall, boiler, porch, webhookId, guestPath: new URL(url).pathname };
+  const group = { name: 'Ground floor', deviceIds: [hall, garage, boiler, porch] };
+  const { groupId } = await dataOf(api.groups.$post({ json: group }));
+  await dataOf(device.$patch({ param: { deviceId: hall }, json: { tags: ['lights'] } }));
+  await dataOf(api.groups.$post({ json: { name: 'All lights', tag: 'lights' } }));
+  const scene = { items: [hall, porch, boiler].map((deviceId) => ({ deviceId, command: up })), putBack: true };
+  const { sceneId } = await dataOf(api.scenes.$post({ json: { name: 'Leaving', deadlineSeconds: 5, ...scene } }));
+  const groupRun = await dataOf(api.commands.$post({ json: { groupId, command: down } }));
+  await settled(api, groupRun.bulkId);
+  const sceneRun = await dataOf(api.scenes[':sceneId'].run.$post({ param: { sceneId }, json: {} }));
+  await settled(api, sceneRun.bulkId);
+  const runs = { groupRun: `groups/${groupId}/${groupRun.bulkId}`, sceneRun: `scenes/${sceneId}/${sceneRun.bulkId}` };
+  return { hall, boiler, porch, webhookId, guestPath: new URL(url).pathname, ...runs };
+}
+
+async function settled({ bulk }: Session['api'], bulkId: string): Promise<void> {
+  const read = () => dataOf(bulk[':bulkId'].$get({ param: { bulkId }, query: { wait: '10' } }));
+  while ((await read()).state !== 'settled');
 }
 
 async function photograph(
   look: string,
   visitor: (typeof looks)[keyof typeof looks],
-  { hall, boiler, porch, webhookId, guestPath }: Awaited<ReturnType<typeof furnish>>,
+  { hall, boiler, porch, webhookId, guestPath, groupRun, sceneRun }: Awaited<ReturnType<typeof furnish>>,
 ) {
   const page = await browser.open('/', visitor);
   const take = async (name: string, of = page, options: Parameters<Page['screenshot']>[0] = { fullPage: true }) => {
@@ -113,6 +129,17 @@ async function photograph(
   await page.locator('.control').getByRole('button', { name: 'Down', exact: true }).click();
   await page.locator('.journey').getByText('Confirmed by a report').waitFor();
   await take('overview', page, { clip: { x: 0, y: 0, width: visitor.viewport.width, height: overviewHeight } });
+  await page.getByRole('button', { name: 'Set it up' }).click();
+  await page.getByLabel('Reading', { exact: true }).selectOption('power');
+  await page.getByLabel('Then it is').selectOption('Pressed');
+  await take('witness-form');
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByRole('button', { name: /^Try it/ }).click();
+  await page
+    .getByRole('region', { name: 'How do you know' })
+    .getByText(/^Witnessed/)
+    .waitFor();
+  await take('witness');
   const screens: [name: string, hash: string, heading: string][] = [
     ['device', `#/devices/${hall}`, 'Hall'],
     ['device-lease', `#/devices/${porch}`, 'Porch'],
@@ -120,6 +147,10 @@ async function photograph(
     ['device-sharing', `#/devices/${hall}/sharing`, 'Guest links'],
     ['device-settings', `#/devices/${hall}/settings`, 'Ownership'],
     ['device-offline', `#/devices/${boiler}`, 'Boiler'],
+    ['groups', '#/groups', 'Ground floor'],
+    ['group-run', `#/${groupRun}`, 'The last press'],
+    ['scenes', '#/scenes', 'Leaving'],
+    ['scene-run', `#/${sceneRun}`, 'The last run'],
     ['add-device', '#/add', 'Add a device'],
     ['products', '#/products', 'Products'],
     ['product', `#/products/${productKey}`, 'Wall switch'],

@@ -16,6 +16,7 @@ import { texts } from './texts.ts';
 
 // What most visits do not need is loaded with its first use.
 const DeviceScreen = later(async () => (await import('./device/device.tsx')).DeviceScreen);
+const Collections = later(async () => (await import('./groups/collections.tsx')).Collections);
 const AddDevice = later(async () => (await import('./screens/add-device.tsx')).AddDevice);
 const Products = later(async () => (await import('./screens/products.tsx')).Products);
 const ProductScreen = later(async () => (await import('./screens/product.tsx')).ProductScreen);
@@ -42,6 +43,7 @@ function App() {
         </a>
         <nav>
           <Link to={{ screen: 'devices' }} text={texts.nav.devices} here={here} />
+          <Link to={{ screen: 'groups' }} text={texts.nav.groups} here={here} />
           <Link to={{ screen: 'products' }} text={texts.nav.products} here={here} />
           <Link to={{ screen: 'settings' }} text={texts.nav.settings} here={here} />
         </nav>
@@ -67,8 +69,9 @@ function Dated({ here, children }: { here: Route; children: ComponentChildren })
   );
 }
 
-/** All tabs of a device are one screen, and those of the settings. */
+/** All tabs of a device are one screen, those of the settings, and all runs of a group. */
 function screenOf(here: Route): string {
+  if ('bulkId' in here) return hrefOf({ screen: here.screen, ...(here.id !== undefined && { id: here.id }) });
   if (here.screen === 'settings') return hrefOf({ screen: 'settings' });
   return hrefOf(here.screen === 'device' ? { screen: 'device', deviceId: here.deviceId } : here);
 }
@@ -80,6 +83,9 @@ function Screen({ here }: { here: Route }) {
       return <Devices />;
     case 'device':
       return <DeviceScreen deviceId={here.deviceId} tab={here.tab ?? 'control'} />;
+    case 'groups':
+    case 'scenes':
+      return <Collections {...here} />;
     case 'add':
       return <AddDevice code={here.code} />;
     case 'products':
@@ -100,6 +106,8 @@ function Screen({ here }: { here: Route }) {
 const sectionOf: Record<Route['screen'], Route['screen']> = {
   devices: 'devices',
   device: 'devices',
+  groups: 'groups',
+  scenes: 'groups',
   add: 'devices',
   products: 'products',
   product: 'products',

@@ -12,6 +12,7 @@ export type Route =
   | { screen: 'devices' }
   | { screen: 'add'; code?: DeviceCode }
   | { screen: 'device'; deviceId: string; tab?: DeviceTab }
+  | { screen: 'groups' | 'scenes'; id?: string; bulkId?: string }
   | { screen: 'products' }
   | { screen: 'product'; productKey: string | null }
   | { screen: 'settings'; tab?: SettingsTab }
@@ -36,6 +37,9 @@ export function hrefOf(to: Route): string {
       return to.productKey === null ? '#/products/+' : `#/products/${encodeURIComponent(to.productKey)}`;
     case 'verify':
       return `#/verify/${encodeURIComponent(to.token)}`;
+    case 'groups':
+    case 'scenes':
+      return `#/${[to.screen, to.id ?? [], to.bulkId ?? []].flat().join('/')}`;
     case 'add':
     case 'products':
     case 'notices':
@@ -54,6 +58,13 @@ function parse(hash: string): Route {
   if (screen === 'devices' && parameter !== undefined) {
     const tab = deviceTabs.find((name) => name === second) ?? 'control';
     return { screen: 'device', deviceId: parameter, tab };
+  }
+  if (screen === 'groups' || screen === 'scenes') {
+    return {
+      screen,
+      ...(parameter !== undefined && { id: parameter }),
+      ...(second !== undefined && { bulkId: second }),
+    };
   }
   if (screen === 'products' && parameter !== undefined) {
     return { screen: 'product', productKey: parameter === '+' ? null : parameter };

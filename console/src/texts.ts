@@ -1,5 +1,5 @@
 // Every text of the console, in English, by subject in the folder beside this: a translation is another set of the same shape. Those of
-// adding a device, of products, of the account, of webhooks and notices, of the reasons of devices, and of an owner's work are
+// adding a device, of groups, of products, of the account, of webhooks and notices, of the reasons of devices, and of an owner's work are
 // loaded with the parts that show them.
 // Holds no markup and no logic but numbers put into sentences.
 import { activityTexts } from './texts/activity.ts';
@@ -10,7 +10,7 @@ import { signInTexts } from './texts/sign-in.ts';
 
 export const texts = {
   product: 'Latchwork',
-  nav: { devices: 'Devices', products: 'Products', settings: 'Settings', skip: 'Skip to content' },
+  nav: { devices: 'Devices', groups: 'Groups', products: 'Products', settings: 'Settings', skip: 'Skip to content' },
   notices: { title: 'Notices', unread: (count: number) => `${count} unread` },
   live: {
     open: 'Live',

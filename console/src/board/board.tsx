@@ -47,7 +47,7 @@ export function Board({ list }: { list: DeviceList }) {
 }
 
 function Tile({ row }: { row: Signal<Row> }) {
-  const { device, status } = row.value;
+  const { device, status, actual } = row.value;
   const { deviceId, name, product, role } = device;
   const id = useId();
   const buttons = buttonsOf[product.controlMode];
@@ -65,6 +65,7 @@ function Tile({ row }: { row: Signal<Row> }) {
       <div class="states">
         <Status status={status} />
         {(reported !== null || buttons[0]?.target !== undefined) && <PositionText position={reported} />}
+        {actual && <small>{words.seen(actual.value, ago(Date.parse(actual.seenAt)))}</small>}
       </div>
       <p id={`${id}-says`} class="says" role="status">
         {news === null ? why : <Says pressed={news} buttons={buttons} />}

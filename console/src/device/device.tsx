@@ -17,11 +17,14 @@ import { takeTryAgain } from '../state/notice-clicks.ts';
 import { LeasePart } from '../times/lease.tsx';
 import { commandWords } from '../times/sentence.ts';
 import { texts } from '../texts.ts';
+import { witnessTexts } from '../texts/witness.ts';
+import { seenWords } from '../witness/outcome.tsx';
 import { SwitchCard } from '../parts/switch-card.tsx';
 import { switchOf } from '../state/switches.ts';
 import { later } from '../parts/later.tsx';
 
 const DeviceTimes = later(async () => (await import('../times/times.tsx')).DeviceTimes);
+const WitnessPart = later(async () => (await import('../witness/witness-part.tsx')).WitnessPart);
 const DeviceHistory = later(async () => (await import('./history.tsx')).DeviceHistory);
 const DeviceSharing = later(async () => (await import('./sharing.tsx')).DeviceSharing);
 const DeviceSettings = later(async () => (await import('./settings.tsx')).DeviceSettings);
@@ -85,7 +88,12 @@ function ControlTab({ view, device, status }: { view: DeviceView; device: Device
   return (
     <div class={virtual === null ? 'single' : 'columns even'}>
       {virtual !== null && <SwitchCard device={virtual} status={status} />}
-      <Pressing view={view} device={device} status={status} />
+      <div>
+        <Pressing view={view} device={device} status={status} />
+        {device.product.controlMode !== 'readonly' && device.activatedAt !== null && view.properties.value !== null && (
+          <WitnessPart view={view} device={device} isOnline={status === 'online'} />
+        )}
+      </div>
     </div>
   );
 }
@@ -118,6 +126,7 @@ function Pressing({ view, device, status }: { view: DeviceView; device: Device; 
   const why = reasonOf(status, device.role);
   const reported = view.position.value;
   const asked = positionOf(params);
+  const actual = view.actual.value;
   const nothing = view.properties.value === null ? texts.loading : words.nothingAsked;
   return (
     <section class="card" aria-label={words.control}>
@@ -135,6 +144,15 @@ function Pressing({ view, device, status }: { view: DeviceView; device: Device; 
             {params === undefined ? nothing : commandWords(params)} <small>{giver}</small>
           </dd>
         </div>
+        {actual !== undefined && (
+          <div>
+            <dt>{witnessTexts.actual}</dt>
+            <dd>
+              {actual === null ? witnessTexts.notSeen : witnessTexts.form.expects[actual.value]}{' '}
+              <small>{actual !== null && seenWords(actual)}</small>
+            </dd>
+          </div>
+        )}
       </dl>
       <Control
         mode={controlMode}

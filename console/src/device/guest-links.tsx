@@ -1,36 +1,19 @@
 // Guest links of a device, for its owner: an address that sends one command, for somebody without an account. Its address is
 // shown once.
-import { dataOf, type Client, type ControlBody, type Data } from '@latchwork/client';
+import { dataOf, type Client, type Data } from '@latchwork/client';
 import { useSignal } from '@preact/signals';
 import { Dialog, Once } from '../parts/dialog.tsx';
 import { Action, Field, Form, Select } from '../parts/form.tsx';
 import { Paged, usePagedList } from '../parts/paged.tsx';
 import { ago, clockTime } from '../state/clock.ts';
 import type { Device } from '../state/device.ts';
+import { commands, commandsOf, type CommandName } from '../state/fixed-commands.ts';
 import { session } from '../state/session.ts';
 import { owningTexts } from '../texts/owning.ts';
 
 const words = owningTexts.guestLinks;
 type GuestLink = Data<Client['devices'][':deviceId']['guest-links']['$get']>['list'][number];
-type Mode = Device['product']['controlMode'];
 
-const commands: Record<keyof typeof words.commands, ControlBody> = {
-  up: { action: 'toggle', position: 'up' },
-  middle: { action: 'toggle', position: 'middle' },
-  down: { action: 'toggle', position: 'down' },
-  pulse: { action: 'pulse' },
-  trigger: { action: 'trigger' },
-  right: { angle: 0 },
-  half: { angle: 90 },
-  left: { angle: 180 },
-};
-const commandsOf: Record<Mode, readonly (keyof typeof commands)[]> = {
-  toggle: ['up', 'middle', 'down'],
-  pulse: ['pulse', 'trigger'],
-  dimmer: ['right', 'half', 'left'],
-  readonly: [],
-  generic: ['trigger', 'pulse', 'up', 'middle', 'down'],
-};
 const hourMs = 3_600_000;
 const lives = { hour: hourMs, day: 24 * hourMs, week: 7 * 24 * hourMs, month: 30 * 24 * hourMs } as const;
 
@@ -73,7 +56,7 @@ export function DeviceGuestLinks({ device }: { device: Device }) {
               onSubmit={async ({ command, life, maxUses = '' }) => {
                 const expiresAt = new Date(Date.now() + lives[life as keyof typeof lives]).toISOString();
                 const limited = maxUses === '' ? {} : { maxUses: Number(maxUses) };
-                const json = { command: commands[command as keyof typeof commands], expiresAt, ...limited };
+                const json = { command: commands[command as CommandName], expiresAt, ...limited };
                 open.value = { url: (await dataOf(api.$post({ param, json }))).url };
                 await list.reload();
               }}

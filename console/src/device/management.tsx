@@ -5,9 +5,7 @@ import { Action, Field, Form } from '../parts/form.tsx';
 import { goTo } from '../router.ts';
 import type { Device, DeviceView } from '../state/device.ts';
 import { forgetSwitch } from '../state/switches.ts';
-import { texts } from '../texts.ts';
-
-const words = texts.device;
+import { managingTexts as words } from '../texts/managing.ts';
 
 export function DeviceManagement({ view, device }: { view: DeviceView; device: Device }) {
   const isOpen = useSignal(false);
@@ -22,6 +20,16 @@ export function DeviceManagement({ view, device }: { view: DeviceView; device: D
       <h2>{words.manage}</h2>
       <Form submit={words.rename} onSubmit={({ name = '' }) => view.change({ name })}>
         <Field label={words.name} name="name" value={device.name} required maxLength={100} />
+      </Form>
+      <Form
+        submit={words.saveTags}
+        done={words.tagsSaved}
+        onSubmit={({ tags = '' }) => {
+          const typed = tags.split(',').map((tag) => tag.trim());
+          return view.change({ tags: [...new Set(typed.filter((tag) => tag !== ''))] });
+        }}
+      >
+        <Field label={words.tags} hint={words.tagsHint} name="tags" value={device.tags.join(', ')} />
       </Form>
       <p class="hint">{words.disableHint}</p>
       <Action

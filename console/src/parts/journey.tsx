@@ -1,7 +1,10 @@
-// A command on its way: who gave it, each step with the milliseconds since it was accepted, and where and why it ended.
+// A command on its way: who gave it, each step with the milliseconds since it was accepted, where and why it ended, and
+// whether something else saw it work.
 import type { Command } from '@latchwork/client';
 import { describeError } from '../errors.ts';
 import { texts } from '../texts.ts';
+import { witnessTexts } from '../texts/witness.ts';
+import { WitnessOutcome } from '../witness/outcome.tsx';
 import { isUnproven, Outcome } from './status.tsx';
 
 /** @param hasMoved the device reported something else since it confirmed the command */
@@ -12,6 +15,7 @@ export function Journey({ command, hasMoved, error }: { command: Command | null;
         <>
           <Outcome command={command} />
           <p class="means hint">{meaningOf(command, hasMoved)}</p>
+          <WitnessOutcome command={command} />
           <Steps command={command} />
         </>
       )}
@@ -41,7 +45,8 @@ export function giverOf({ givenBy, scheduleId }: Command, givers: ReadonlyMap<nu
   return givenBy.withKey ? words.byKey(name) : words.by(name);
 }
 
-function Steps({ command: { steps } }: { command: Command }) {
+/** Each step with the milliseconds since it was accepted. */
+export function Steps({ command: { steps, witness } }: { command: Command }) {
   const words = texts.command.steps;
   // Of a broker nobody knows when the device has it, unless it replies.
   const isDirect = steps.deliveredAt !== null;
@@ -52,6 +57,7 @@ function Steps({ command: { steps } }: { command: Command }) {
     ...(isDirect ? [[words.deliveredAt, steps.deliveredAt] as const] : []),
     [words.deviceAcknowledged, steps.deviceAcknowledged],
     [words.confirmed, steps.confirmed],
+    ...(witness === null ? [] : [[witnessTexts.step, steps.witnessed] as const]),
   ] as const;
   return (
     <ol class="steps">

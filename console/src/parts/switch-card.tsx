@@ -3,6 +3,7 @@ import { texts } from '../texts.ts';
 import { virtualSwitchTexts } from '../texts/virtual-switch.ts';
 import type { Position } from '../switch/moves.ts';
 import type { VirtualSwitch } from '../switch/virtual-switch.ts';
+import { Lamp } from '../switch/lamp.tsx';
 import { Action } from './form.tsx';
 
 const words = virtualSwitchTexts;
@@ -68,6 +69,7 @@ export function SwitchCard({ device, status }: { device: VirtualSwitch; status: 
             {label}
           </label>
         ))}
+        <Lamp device={device} />
         {isPlugged ? (
           <button type="button" class="danger" onClick={() => device.pullPlug()}>
             {words.pull}

@@ -23,7 +23,7 @@ const viewKey = 'latchwork.devicesView';
 const devicesView = signal<keyof typeof words.views>(localStorage.getItem(viewKey) === 'table' ? 'table' : 'board');
 
 /** Outside of the screen: a user who comes back from a device finds the list as it was left. */
-const noFilter: Filter = { search: '', productKey: '', status: '', role: '' };
+const noFilter: Filter = { search: '', tag: '', productKey: '', status: '', role: '' };
 const filter = signal(noFilter);
 effect(() => {
   if (!isSignedIn.value) filter.value = noFilter;
@@ -36,7 +36,7 @@ export function Devices() {
   const version = useSignal(0);
   /** Nothing to filter. */
   const isBare = useSignal(false);
-  const { search, productKey, status, role } = filter.value;
+  const { search, tag, productKey, status, role } = filter.value;
   const change = (changed: Partial<Filter>) => (filter.value = { ...filter.value, ...changed });
   return (
     <main id="content">
@@ -48,7 +48,13 @@ export function Devices() {
             label={words.search}
             hint={words.searchHint}
             value={search}
-            onChange={(text) => change({ search: text })}
+            onChange={(text) => change({ search: text, tag: '' })}
+          />
+          <Search
+            label={words.filterTag}
+            hint={words.tagHint}
+            value={tag}
+            onChange={(text) => change({ tag: text, search: '' })}
           />
           <Select
             label={words.filterProduct}

@@ -11,6 +11,7 @@ import { hrefOf } from '../router.ts';
 import { ago } from '../state/clock.ts';
 import { session } from '../state/session.ts';
 import { texts } from '../texts.ts';
+import { managingTexts } from '../texts/managing.ts';
 import { productsTexts } from '../texts/products.ts';
 
 const words = productsTexts.serials;
@@ -124,13 +125,13 @@ function KeepOut({ serial, onChange }: Omit<RowProps, 'productKey'>) {
     await dataOf(session().api.devices[':deviceId'].$patch({ param: { deviceId }, json }));
     await onChange();
   };
-  if (isDisabled) return <Action label={texts.device.enable} name={words.enableOf(deviceSN)} onPress={change} />;
+  if (isDisabled) return <Action label={managingTexts.enable} name={words.enableOf(deviceSN)} onPress={change} />;
   return (
     <AskFirst
-      label={texts.device.disable}
+      label={managingTexts.disable}
       name={words.disableOf(deviceSN)}
       warning={words.disableWarning}
-      confirm={texts.device.disable}
+      confirm={managingTexts.disable}
       onConfirm={change}
     />
   );

@@ -8,12 +8,16 @@ import { session } from './session.ts';
 type DevicePage = Data<Client['devices']['$get']>;
 export type Device = DevicePage['list'][number];
 /** Empty members filter nothing. */
-export type Filter = { search: string; productKey: string; status: string; role: '' | 'owner' | 'operator' | 'viewer' };
+export type Filter = Record<'search' | 'tag' | 'productKey' | 'status', string> & {
+  role: '' | 'owner' | 'operator' | 'viewer';
+};
 export type Row = {
   device: Device;
   status: Device['status'];
   position: 'up' | 'middle' | 'down' | null;
   angle: number | null;
+  /** What its witness saw last. */
+  actual: Data<Client['devices'][':deviceId']['status']['$get']>['actual'];
   /** Since when it has this status; null where that is not known. */
   sinceMs: number | null;
   reportedAtMs: number | null;
@@ -111,7 +115,7 @@ export class DeviceList {
 
   #add(device: Device): Signal<Row> {
     const sinceMs = device.lastOnlineAt === null ? null : Date.parse(device.lastOnlineAt);
-    const unread = { position: null, angle: null, reportedAtMs: null };
+    const unread = { position: null, angle: null, actual: null, reportedAtMs: null };
     const row = signal<Row>({ device, status: device.status, sinceMs, ...unread });
     this.#rowOf.set(device.deviceId, row);
     return row;
@@ -145,7 +149,12 @@ export class DeviceList {
     const times = list.map(({ time }) => Date.parse(time));
     const angle = list.find(({ name }) => name === 'angle')?.value;
     return {
-      ...{ status: view.status, position: view.position, angle: typeof angle === 'number' ? angle : null },
+      ...{
+        status: view.status,
+        position: view.position,
+        actual: view.actual,
+        angle: typeof angle === 'number' ? angle : null,
+      },
       // A report that is pushed meanwhile is newer.
       ...(times.length > 0 && { reportedAtMs: Math.max(...times, this.#rowOf.get(deviceId)?.value.reportedAtMs ?? 0) }),
     };
@@ -170,8 +179,9 @@ export class DeviceList {
       if (status === 'online' || status === 'offline') this.#change(read.deviceId, { status, sinceMs: nowMs });
       return;
     }
-    // It is back within its grace, which is not announced.
-    if (this.#rowOf.get(read.deviceId)?.value.status === 'offline') this.#askAgain(read.deviceId);
+    const before = this.#rowOf.get(read.deviceId)?.value;
+    // It is back within its grace, which is not announced. Or its witness may have seen something.
+    if (before?.status === 'offline' || before?.actual) this.#askAgain(read.deviceId);
     const [position, angle] = [positionIn(read.payload), angleIn(read.payload)];
     this.#change(read.deviceId, {
       reportedAtMs: nowMs,

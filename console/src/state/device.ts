@@ -26,10 +26,13 @@ export type EventView = Extract<
 >;
 export type Properties = Data<Client['devices'][':deviceId']['properties']['$get']>;
 export type Lease = NonNullable<Data<Client['devices'][':deviceId']['status']['$get']>['lease']>;
+type Actual = Data<Client['devices'][':deviceId']['status']['$get']>['actual'];
 export type Position = 'up' | 'middle' | 'down';
 
 /** A change of presence comes a moment before its event can be read. */
 const readAfterMs = 300;
+/** Nobody tells this page that a witness saw it. */
+const askWitnessEveryMs = 500;
 
 export class DeviceView {
   readonly deviceId: string;
@@ -40,6 +43,8 @@ export class DeviceView {
   readonly properties = signal<Properties | null>(null);
   readonly events = signal<readonly EventView[]>([]);
   readonly lease = signal<Lease | null>(null);
+  /** What its witness saw last; undefined without one. */
+  readonly actual = signal<Actual>(undefined);
   /** Of anybody, newest first. */
   readonly commands = signal<readonly Command[]>([]);
   /** The own command that the service does not show yet, or why it was not sent. */
@@ -55,6 +60,7 @@ export class DeviceView {
   /** Commands and values are looked at. */
   #isShown = true;
   #reading: ReturnType<typeof setTimeout> | undefined;
+  #asking: ReturnType<typeof setTimeout> | undefined;
   #readAtMs = 0;
   readonly #endRetry: () => void;
 
@@ -69,13 +75,14 @@ export class DeviceView {
   end(): void {
     this.#hasEnded = true;
     clearTimeout(this.#reading);
+    clearTimeout(this.#asking);
     this.#endRetry();
     this.#subscription?.end();
   }
 
   /** Whether commands and values are looked at: if not, presence and events alone are read. */
   show(isShown: boolean): void {
-    if (isShown && !this.#isShown) this.#readSoon();
+    if (isShown && !this.#isShown) this.readSoon();
     this.#isShown = isShown;
   }
 
@@ -102,7 +109,7 @@ export class DeviceView {
   }
 
   /** @throws ApiError, NoAnswerError */
-  async change(json: { name?: string; disabled?: boolean }): Promise<void> {
+  async change(json: { name?: string; disabled?: boolean; tags?: string[] }): Promise<void> {
     const device = await dataOf(session().api.devices[':deviceId'].$patch({ param: this.#param, json }));
     this.device.value = device;
     this.status.value = device.status;
@@ -136,12 +143,12 @@ export class DeviceView {
     this.device.value = device;
     this.error.value = null;
     // What is known is shown before the relay is: that waits until nothing can be missed.
-    this.#readSoon();
+    this.readSoon();
     this.#subscription = followDevice(session().api, currentRelay(), device, {
       onState: ({ status }) => {
         this.status.value = status.status;
         this.position.value = status.position;
-        this.#readSoon();
+        this.readSoon();
       },
       onMessage: (message) => {
         const read = readMessage(message);
@@ -150,7 +157,7 @@ export class DeviceView {
           if (status === 'online' || status === 'offline') this.status.value = status;
         }
         if (read?.kind === 'report') this.position.value = positionIn(read.payload) ?? this.position.value;
-        this.#readSoon();
+        this.readSoon();
       },
       onRecord: (change) => this.#onRecord(change),
       onError: (error) => this.#fail(error),
@@ -164,7 +171,7 @@ export class DeviceView {
     }
     if (change === 'members_changed') this.memberChanges.value += 1;
     this.#readRecord().catch((error: unknown) => this.#fail(error));
-    this.#readSoon();
+    this.readSoon();
   }
 
   async #readRecord(): Promise<void> {
@@ -192,9 +199,27 @@ export class DeviceView {
     this.commands.value = [...known.values()].sort((one, other) => other.steps.accepted - one.steps.accepted);
     const hasNewer = this.commands.peek()[0]?.commandId !== before[0]?.commandId;
     if (hasNewer && this.pressed.peek()?.error !== null) this.pressed.value = null;
+    this.#askWitness();
   }
 
-  #readSoon(): void {
+  #askWitness(): void {
+    const newest = this.commands.peek()[0];
+    if (newest?.witness?.outcome !== 'pending' || this.#isOver()) return;
+    this.#asking ??= setTimeout(() => {
+      this.#asking = undefined;
+      const param = { deviceId: this.deviceId, commandId: newest.commandId };
+      dataOf(session().api.devices[':deviceId'].commands[':commandId'].$get({ param })).then(
+        (command) => {
+          this.#take([command]);
+          if (command.witness?.outcome !== 'pending') this.readSoon();
+        },
+        (error: unknown) => this.#fail(error),
+      );
+    }, askWitnessEveryMs);
+  }
+
+  /** Something happened that may show in the state. */
+  readSoon(): void {
     this.#reading ??= setTimeout(() => this.refresh(), readAfterMs);
   }
 
@@ -221,6 +246,7 @@ export class DeviceView {
     if (this.status.peek() === before.status) this.status.value = present.status;
     if (this.position.peek() === before.position) this.position.value = present.position;
     this.lease.value = present.lease ?? null;
+    this.actual.value = present.actual;
     // Without `after` it is always a page.
     this.events.value = 'total' in eventPage ? eventPage.list : [];
     if (values !== null) this.properties.value = values;
@@ -249,7 +275,8 @@ export class DeviceView {
 }
 
 /** Steps that were taken, and whether it ended without the next one. */
-function progressOf({ steps, state }: Command): number {
+function progressOf({ steps, state, witness }: Command): number {
   const isEnded = state === 'undelivered' || state === 'expired' || state === 'cancelled';
-  return Object.values(steps).filter((atMs) => atMs !== null).length + (isEnded ? 0.5 : 0);
+  const isMissed = witness?.outcome === 'not_witnessed';
+  return Object.values(steps).filter((atMs) => atMs !== null).length + (isEnded ? 0.5 : 0) + (isMissed ? 0.25 : 0);
 }

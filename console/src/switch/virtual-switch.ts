@@ -1,6 +1,6 @@
 // A device in the page: activated over the interface, connected by MQTT over WebSocket to its own object, as real firmware
 // is. The service does not know that it is not one. It is plugged in in one tab of the browser at a time. Its faults are those that
-// support engineers look for.
+// support engineers look for. Behind it is a lamp that each press turns on or off, whose power is reported.
 import { dataOf, type Client, type Data } from '@latchwork/client';
 import { signal } from '@preact/signals';
 import { initialState, moveSwitch, type Position, type SwitchState } from './moves.ts';
@@ -11,6 +11,8 @@ type SetCommand = { id: string; params: Record<string, unknown> };
 
 const slowReplyMs = 3_000;
 const reconnectEveryMs = 2_000;
+const wattsOfLamp = 42;
+const ignoredPress = 5;
 
 export class VirtualSwitch {
   readonly deviceId: string;
@@ -22,6 +24,11 @@ export class VirtualSwitch {
   readonly isLying = signal(false);
   /** Replies with an error, and does not move. */
   readonly isRefusing = signal(false);
+  /** What the lamp behind it takes, in watts. */
+  readonly power = signal(0);
+  /** Each fifth move of the lever does not press the lamp. */
+  readonly isIgnored = signal(false);
+  #presses = 0;
   readonly #login: SwitchLogin;
   #client: MqttClient | null = null;
   #isWanted = false;
@@ -95,7 +102,7 @@ export class VirtualSwitch {
     client.on('connect', () => {
       this.connection.value = 'connected';
       client.subscribe(topics.propertySet, { qos: 1 });
-      this.#report();
+      this.#report({ power: this.power.value });
     });
     client.on('message', (_topic, payload) => this.#obey(payload));
     client.on('close', () => {
@@ -119,6 +126,17 @@ export class VirtualSwitch {
     this.#move({ action: 'toggle', position });
   }
 
+  /** Somebody presses the lamp itself, past the switch. */
+  pressLamp(): void {
+    this.power.value = wattsOfLamp - this.power.value;
+    // Without a time: by the clock of this computer the lamp might have been on before the command.
+    this.#publish({
+      method: 'thing.event.property.post',
+      id: String(this.#nextId++),
+      params: { power: this.power.value },
+    });
+  }
+
   #obey(payload: Uint8Array): void {
     const { id, params } = JSON.parse(new TextDecoder().decode(payload)) as SetCommand;
     const obey = (): void => {
@@ -140,6 +158,10 @@ export class VirtualSwitch {
     if (move === undefined) return;
     this.lever.value = move.state;
     this.#report();
+    if (move.state.angle !== before.angle) {
+      this.#presses = this.isIgnored.value ? this.#presses + 1 : 0;
+      if (this.#presses === 0 || this.#presses % ignoredPress !== 0) this.pressLamp();
+    }
     if (move.backAfterMs === undefined) return;
     setTimeout(() => {
       this.lever.value = before;
@@ -147,10 +169,10 @@ export class VirtualSwitch {
     }, move.backAfterMs);
   }
 
-  #report(): void {
+  #report(more: { power?: number } = {}): void {
     const { position, angle } = this.lever.value;
     const id = String(this.#nextId++);
-    this.#publish({ method: 'thing.event.property.post', id, params: { position, angle }, time: Date.now() });
+    this.#publish({ method: 'thing.event.property.post', id, params: { position, angle, ...more }, time: Date.now() });
   }
 
   #publish(body: Record<string, unknown>): void {

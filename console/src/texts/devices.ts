@@ -17,6 +17,8 @@ export const devicesTexts = {
     roles: { '': 'All roles', owner: 'Owner', operator: 'Operator', viewer: 'Viewer' },
     search: 'Search',
     searchHint: 'Name, serial or id',
+    filterTag: 'Tag',
+    tagHint: 'A whole tag',
     isCut: 'More devices begin like this than the search looks at. Type more of the name.',
     showAll: 'Show all devices',
     total: (count: number) => (count === 1 ? '1 device' : `${count.toLocaleString('en')} devices`),
@@ -33,6 +35,7 @@ export const devicesTexts = {
   },
   board: {
     sending: (what: string) => `${what}: sending…`,
+    seen: (what: string, when: string) => `${what}, seen ${when}`,
     readOnly: 'It only reports.',
     viewer: 'You may look, and press nothing.',
     away: {
@@ -69,19 +72,6 @@ export const devicesTexts = {
     historyEmpty: 'The device has not reported a position yet.',
     properties: 'Last reported values',
     savedAt: (time: string) => `saved at ${time}; newer ones are not kept`,
-    manage: 'Manage',
-    rename: 'Rename',
-    name: 'Name',
-    disable: 'Disable',
-    disableHint: 'A disabled device cannot log in and takes no commands until it is enabled.',
-    enable: 'Enable',
-    credentials: 'New password',
-    credentialsHint: 'The present password and session of the device end at once.',
-    credentialsShown: 'The new password, shown this once:',
-    remove: 'Delete',
-    removeWarning: (name: string) =>
-      `Delete ${name}? Its history, commands and credentials are gone for good. The device itself can activate again.`,
-    removeConfirm: 'Delete for good',
     cancel: 'Cancel',
     explain: {
       device_not_found: 'There is no such device. It may have been deleted.',

@@ -27,6 +27,7 @@ export const timesTexts = {
     minutes === 0 ? `${days} at ${sun}` : `${days} at ${sun} ${minutes < 0 ? '−' : '+'}${Math.abs(minutes)} min`,
   suns: { sunrise: 'sunrise', sunset: 'sunset' },
   pulse: (ms: number) => `Pulse of ${ms.toLocaleString('en')} ms`,
+  scene: 'Run a scene',
   once: (when: string) => `Once on ${when}`,
   everyDay: 'Every day',
   weekdays: 'Weekdays',

@@ -17,6 +17,14 @@ export const virtualSwitchTexts = {
   slow: 'Slow: it obeys after 3 seconds',
   lie: 'Lies: it says that it moved, and does not',
   refuse: 'Refuses: it answers with an error',
+  lamp: {
+    title: 'The lamp behind it',
+    on: 'On',
+    off: 'Off',
+    power: (state: string, watts: number) => `${state}, power ${watts} W`,
+    press: 'Press the lamp by hand',
+    ignores: 'Ignores every fifth press of the switch',
+  },
   pull: 'Pull the plug',
   plug: 'Plug it in',
 };

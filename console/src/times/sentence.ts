@@ -9,6 +9,7 @@ export function commandWords(params: Record<string, unknown>): string {
   const { action, position, duration, angle } = params;
   if (position === 'up' || position === 'middle' || position === 'down') return texts.position[position];
   if (typeof angle === 'number') return `${angle}°`;
+  if (action === 'scene') return words.scene;
   if (action === 'pulse') return duration === undefined ? texts.device.pulse : words.pulse(Number(duration));
   return action === 'trigger' ? texts.device.trigger : Object.values(params).join(' ');
 }

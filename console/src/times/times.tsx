@@ -103,9 +103,12 @@ function Row({ schedule, times, mayManage, onEdit }: RowProps) {
         <div class="actions">
           <Action label={words.run} name={words.runOf(sentence)} onPress={change('run')} />
           {!isOver && <Action label={words[toggle]} name={words[`${toggle}Of`](sentence)} onPress={change(toggle)} />}
-          <button type="button" aria-label={words.editOf(sentence)} onClick={onEdit}>
-            {words.edit}
-          </button>
+          {/* The form has no scenes, and would make another command of it. */}
+          {schedule.command.action !== 'scene' && (
+            <button type="button" aria-label={words.editOf(sentence)} onClick={onEdit}>
+              {words.edit}
+            </button>
+          )}
           <button type="button" aria-label={words.removeOf(sentence)} onClick={() => (isAsking.value = true)}>
             {words.remove}
           </button>

@@ -1,0 +1,86 @@
+// Texts about what sees that a command worked. Loaded with the device.
+import type { Command } from '@latchwork/client';
+
+type Witness = NonNullable<Command['witness']>;
+
+export const witnessTexts = {
+  title: 'How do you know it worked?',
+  hint: 'The device says that it moved. Whether the thing behind it did what you want, something else has to see.',
+  viewer: 'Nothing watches whether a command worked.',
+  step: 'witnessed',
+  pending: (until: string) => `Waiting until ${until} for somebody to see it.`,
+  witnessed: (what: string, by: string, ms: string) => `Witnessed: ${what}, seen by ${by} after ${ms}.`,
+  notWitnessed: (what: string, why: string) => `Not witnessed: ${what}: ${why}.`,
+  reasons: {
+    not_seen: 'nobody saw it in time',
+    undelivered: 'the command did not reach the device',
+    replaced: 'a newer command came before',
+    forbidden: 'the other device may not be read any more',
+    unreachable: 'the other device could not be asked',
+  } satisfies Record<NonNullable<Witness['reason']>, string>,
+  values: { on: 'on', off: 'off', pressed: 'pressed' } satisfies Record<Witness['expect'], string>,
+  by: { property: 'its own reading', check_in: 'a check-in' } as Partial<Record<string, string>>,
+  actual: 'Seen last',
+  seen: (time: string, by: string, reading: string, age: string) => `${time} by ${by}${reading}, ${age}`,
+  reading: (reading: string) => ` (${reading})`,
+  notSeen: 'nothing yet',
+  sentence: (what: string, how: string, seconds: number) => `It is “${what}” if ${how}, within ${seconds} s.`,
+  hows: {
+    changes: (property: string) => `its ${property} changes`,
+    own: (property: string, operator: string, value: string) => `its ${property} ${operator} ${value}`,
+    other: (device: string, property: string, operator: string, value: string) =>
+      `${property} of ${device} ${operator} ${value}`,
+    checkIn: 'somebody checks in at its link',
+  },
+  operators: {
+    '>': 'is above',
+    '<': 'is below',
+    '>=': 'is at least',
+    '<=': 'is at most',
+    '=': 'is',
+    '!=': 'is not',
+  },
+  changes: 'changes',
+  consequences: {
+    nothing: 'If nobody sees it, the command shows it.',
+    notice: 'If nobody sees it, there is a notice.',
+    retry_once: 'If nobody sees it, the command is sent once more.',
+  },
+  setUp: 'Set it up',
+  edit: 'Change',
+  cancel: 'Cancel',
+  remove: 'Remove',
+  removeWarning: 'Commands are not watched any more. A check-in link ends.',
+  tryIt: (what: string) => `Try it: ${what}`,
+  trying: 'Sending…',
+  link: {
+    title: 'The check-in link, shown this once:',
+    curl: 'A line for the start of a computer:',
+    hint: 'Who has the link can say that it worked, and do nothing else.',
+  },
+  form: {
+    kind: 'What sees it',
+    kinds: {
+      own: 'A reading of this device',
+      other: 'A reading of another device of mine',
+      check_in: 'A check-in link, such as a line in a start-up script',
+    },
+    device: 'Other device',
+    noOther: 'You have no other device.',
+    property: 'Reading',
+    now: (value: string) => `Now: ${value}`,
+    noProperties: 'It has not reported anything yet. Type the name of the reading.',
+    operator: 'Which',
+    value: 'Value',
+    expect: 'Then it is',
+    expects: { on: 'On', off: 'Off', pressed: 'Pressed' },
+    within: 'Seconds in which it has to be seen',
+    then: 'If nobody sees it',
+    thens: {
+      nothing: 'only show it',
+      notice: 'tell me with a notice',
+      retry_once: 'send a position or an angle once more',
+    },
+    save: 'Save',
+  },
+};
