@@ -2,7 +2,12 @@
 // (console-service.ts).
 import type { Page } from 'playwright-core';
 import { inject } from 'vitest';
-import { createVirtualDevice, type VirtualDevice, type VirtualDeviceOptions } from '../../dev/virtual-device.ts';
+import {
+  createVirtualDevice,
+  type DeviceEvent,
+  type VirtualDevice,
+  type VirtualDeviceOptions,
+} from '../../dev/virtual-device.ts';
 import { addProduct, signUp, type Account, type Session } from '../clients/accounts.ts';
 import { connectApi } from '../clients/api.ts';
 import { Browser } from './browser.ts';
@@ -40,8 +45,20 @@ export class Stage {
     return signUp((credentials) => connectApi(this.url, credentials));
   }
 
+  /** Its `start` ends once it has subscribed and reported: what is sent then, it hears. */
   makeDevice(serial: string, options: Partial<VirtualDeviceOptions> = {}): VirtualDevice {
-    return createVirtualDevice({ apiUrl: this.url, productKey: this.productKey, serial, ...options });
+    const reported = Promise.withResolvers<null>();
+    const onEvent = (event: DeviceEvent) => {
+      if (event.type === 'reported') reported.resolve(null);
+      options.onEvent?.(event);
+    };
+    const device = createVirtualDevice({ apiUrl: this.url, productKey: this.productKey, serial, ...options, onEvent });
+    const start = async () => {
+      const activation = await device.start();
+      await reported.promise;
+      return activation;
+    };
+    return { ...device, start };
   }
 
   close(): Promise<void> {
