@@ -25,7 +25,7 @@ export const groupRoutes = createRouter()
     group('post', '/', {
       ...mayManage('Make a group', schemas.groupSchema, 'too_many_groups'),
       ...taking(schemas.groupBodySchema),
-      description: 'Of up to 500 devices, or of those with a tag. It gives no right on them. You may have 100.',
+      description: 'Names up to 500 devices, or a tag. It gives no right on them. You may have 100.',
     }),
     (c) => answer(c, groupsOf(c).create(c.req.valid('json'))),
   )

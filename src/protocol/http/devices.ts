@@ -98,7 +98,7 @@ export const changeDeviceBodySchema = z
         'With `open` everybody who knows its serial may activate it, whatever its product says; null takes it back.',
       example: 'open',
     }),
-    tags: distinctSchema(tagSchema, 0, 16).openapi({ description: 'In place of those it has.' }),
+    tags: distinctSchema(tagSchema, 0, 16).openapi({ description: 'In place of its present tags.' }),
   })
   .partial()
   .openapi('ChangeDeviceRequest');

@@ -63,7 +63,7 @@ async function outcomeOf(device: Device, commandId: string): Promise<Seen> {
 }
 
 describe('another device', () => {
-  it('shows that a press worked: whoever waits is told, and the command is not final before', async () => {
+  it('shows that a press worked: who waits is told, and the command is not final before', async () => {
     const { device, plug } = await withPlug();
     await reportPower(plug, 1);
     await expect.poll(() => actualOf(device)).toMatchObject({ value: 'off', reading: 1, by: plug.deviceId });
