@@ -53,7 +53,10 @@ type Row<Table extends SQLiteTable> = {
 export function insertSelect<Table extends SQLiteTable>(table: Table, row: Row<Table>): SQL {
   const columns = columnsIn(table, row);
   const names = columns.map(({ column }) => sql.identifier(column.name));
-  const values = columns.map(({ column, value }) => (is(value, SQL) ? value : sql`${sql.param(value, column)}`));
+  const values = columns.map(({ column, value }) => {
+    if (value === null || is(value, SQL)) return value ?? sql`null`;
+    return sql`${sql.param(value, column)}`;
+  });
   return sql`insert into ${table} (${sql.join(names, sql`, `)}) select ${sql.join(values, sql`, `)}`;
 }
 

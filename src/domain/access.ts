@@ -76,12 +76,14 @@ export type Actor = {
   userId: number;
   scopes: readonly Scope[] | null;
   productKey: string | null;
+  /** The devices for which alone the API key is. Absent, or null, for all. */
+  deviceIds?: readonly string[] | null;
   /** The API key that acts for its user; null: the user in person. */
   keyId: string | null;
 };
 
-export function actorOf({ userId, scopes: own, productKey, keyId }: Actor): Actor {
-  return { userId, scopes: own, productKey, keyId };
+export function actorOf({ userId, scopes: own, productKey, deviceIds = null, keyId }: Actor): Actor {
+  return { userId, scopes: own, productKey, keyId, ...(deviceIds && { deviceIds }) };
 }
 
 export function inPerson(userId: number): Actor {
@@ -128,7 +130,7 @@ export function refusalOf(
   const role = roleOf(device, actor.userId);
   if (role === undefined) return { kind: 'not_owner', of: 'device', id };
   if (!hasRight(role, action)) return { kind: 'role_lacks_right', role, action, id };
-  return refusalOfKey(actor, action, productKey);
+  return refusalOfKey(actor, action, productKey, id);
 }
 
 /** If not, views leave out who shares and uses the device: see core/views.ts and `viewCommand`. */
@@ -140,9 +142,14 @@ export function seesSharing(
   return refusalOf({ ...identity, ...sharing }, actor, 'readSharing') === undefined;
 }
 
-function refusalOfKey(actor: Actor, action: Action, productKey: string | undefined): Refusal | undefined {
+function refusalOfKey(actor: Actor, action: Action, productKey?: string, deviceId?: string): Refusal | undefined {
   if (actor.productKey !== null && productKey !== undefined && actor.productKey !== productKey) {
     return { kind: 'key_lacks_right', lacks: 'product', action };
+  }
+  // A product is none of the devices.
+  const isOfDevice = deviceId !== undefined || productKey !== undefined;
+  if (actor.deviceIds && isOfDevice && !actor.deviceIds.includes(deviceId ?? '')) {
+    return { kind: 'key_lacks_right', lacks: 'device', action };
   }
   return hasScope(actor, action) ? undefined : { kind: 'key_lacks_right', lacks: 'scope', action };
 }

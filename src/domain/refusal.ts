@@ -79,7 +79,7 @@ export type Refusal =
   /** The caller's role on the device does not include the action (access.ts). */
   | { kind: 'role_lacks_right'; role: string; action: string; id: string }
   /** The API key has not the scope, or is for another product. */
-  | { kind: 'key_lacks_right'; lacks: 'scope' | 'product'; action: string }
+  | { kind: 'key_lacks_right'; lacks: 'scope' | 'product' | 'device'; action: string }
   | { kind: 'topic_forbidden'; action: 'publish' | 'subscribe'; topic: string }
   | { kind: 'resource_forbidden'; resource: 'queue' | 'exchange'; name: string; permission: string }
   | { kind: 'product_readonly'; productKey: string }

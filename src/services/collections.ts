@@ -89,7 +89,8 @@ export async function deviceIdsOf(context: ServiceContext, actor: Actor, choice:
   if (asked.deviceIds) return asked.deviceIds;
   const productKey = asked.productKey ?? actor.productKey ?? undefined;
   if (actor.productKey !== null && productKey !== actor.productKey) return [];
-  const filter = { userId: actor.userId, role: undefined, statusCode: undefined, productKey, tag: asked.tag ?? '' };
+  const { userId, deviceIds } = actor;
+  const filter = { userId, role: undefined, statusCode: undefined, productKey, tag: asked.tag ?? '', deviceIds };
   const { rows } = await listDevices(context.primary(), filter, { page: 1, size: maxDevices }, undefined);
   return rows.map(({ device }) => device.deviceId);
 }

@@ -19,6 +19,8 @@ export type DeviceFilter = {
   productKey: string | undefined;
   statusCode: DeviceStatusCode | undefined;
   tag?: string | undefined;
+  /** Only these. */
+  deviceIds?: readonly string[] | null | undefined;
 };
 
 export type ListedDevice = DeviceWithProduct & { role: ListRole };
@@ -88,7 +90,7 @@ function columnsOf(role: ListRole) {
 
 function wantedBy(db: Database, filter: DeviceFilter, role: ListRole): SQL | undefined {
   const { mine, userId, productId, status, id } = columnsOf(role);
-  const { productKey, statusCode, tag } = filter;
+  const { productKey, statusCode, tag, deviceIds } = filter;
   const isTagged = sql`exists (
     select 1 from ${devices} as tagged, json_each(tagged.tags) where tagged.id = ${id} and value = ${tag})`;
   return and(
@@ -97,6 +99,9 @@ function wantedBy(db: Database, filter: DeviceFilter, role: ListRole): SQL | und
     productKey === undefined ? undefined : eq(productId, productIdOf(db, productKey)),
     statusCode === undefined ? undefined : eq(status, statusCode),
     tag === undefined ? undefined : isTagged,
+    !deviceIds
+      ? undefined
+      : sql`${id} in (select id from ${devices} where device_id in (select value from json_each(${JSON.stringify(deviceIds)})))`,
     // For the index.
     tag === undefined || role !== 'owner' ? undefined : sql`${devices.tags} <> '[]'`,
   );
@@ -131,13 +136,14 @@ const offlineOf = ({ devices: all, inactive, online, disabled }: typeof deviceCo
   sql`${all} - ${inactive} - ${online} - ${disabled}`;
 
 function totalOf(db: Database, filter: DeviceFilter) {
-  const { userId, role, productKey, statusCode, tag } = filter;
-  const countTagged = (as: ListRole) => {
+  const { userId, role, productKey, statusCode, tag, deviceIds } = filter;
+  const countRows = (as: ListRole) => {
     const isAsked = role === undefined || role === as ? undefined : sql`false`;
     const rows = db.select({ total: sql<number>`count(*)`.as('total') }).from(columnsOf(as).table);
     return rows.where(and(isAsked, wantedBy(db, filter, as)));
   };
-  if (tag !== undefined) return unionAll(countTagged('owner'), countTagged('operator'), countTagged('viewer'));
+  // The counters know neither.
+  if (tag !== undefined || deviceIds) return unionAll(countRows('owner'), countRows('operator'), countRows('viewer'));
   const sumFrom = (table: typeof deviceCounts | typeof memberCounts, isCounted: SQL | undefined) => {
     const byStatus = [table.inactive, table.online, offlineOf(table), table.disabled];
     const counted = statusCode === undefined ? table.devices : byStatus[statusCode];

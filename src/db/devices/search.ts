@@ -11,10 +11,16 @@ import { products } from '../schema/products.ts';
 
 const max = 500;
 
-type Candidate = { id: number; searchName: string | null; productId: number; status: number | null };
+type Candidate = {
+  id: number;
+  deviceId: string;
+  searchName: string | null;
+  productId: number;
+  status: number | null;
+};
 
 const { id, deviceId, deviceSN, searchName, ownerId, productId, status } = devices;
-const candidate = { id, searchName, productId, status };
+const candidate = { id, deviceId, searchName, productId, status };
 
 const last = String.fromCodePoint(0x10ffff);
 
@@ -25,7 +31,7 @@ export async function searchDevices(
   { page, size }: PageRequest,
   maySeeSerials: boolean,
 ): Promise<{ total: number; isCut: boolean; rows: ListedDevice[] }> {
-  const { userId, role, productKey, statusCode } = filter;
+  const { userId, role, productKey, statusCode, deviceIds } = filter;
   const text = filter.search.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
   const own = (wanted: SQL | undefined) =>
     db
@@ -50,6 +56,7 @@ export async function searchDevices(
   ]);
   const isWanted = (row: Candidate) =>
     (productKey === undefined || row.productId === product[0]?.id) &&
+    (!deviceIds || deviceIds.includes(row.deviceId)) &&
     (statusCode === undefined || row.status === statusCode);
   const roles = new Map<number, ListedDevice['role']>();
   const names = new Map<number, string>();

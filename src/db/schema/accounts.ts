@@ -153,6 +153,8 @@ export const apiKeys = sqliteTable(
     description: text('description').notNull(),
     scopes: text('scopes', { mode: 'json' }).$type<Scope[]>().notNull(),
     productKey: text('product_key'),
+    /** The devices for which alone it is; null: for all. */
+    deviceIds: text('device_ids', { mode: 'json' }).$type<string[]>(),
     createdAt: integer('created_at').notNull(),
     lastUsedAt: integer('last_used_at'),
   },

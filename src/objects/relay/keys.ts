@@ -52,8 +52,8 @@ export class RelayKeys {
       if (lookup.isEnded) return refuse(credentialRefused('api_key', 'revoked'));
       const nowMs = Date.now();
       await touchApiKey(database, keyId, nowMs, nowMs - touchEveryMs);
-      const { userId, productKey } = row;
-      const key = { keyId, scopes: [...row.scopes], productKey };
+      const { userId, productKey, deviceIds } = row;
+      const key = { keyId, scopes: [...row.scopes], productKey, deviceIds };
       if (!hasScope({ userId, ...key }, 'readReports')) {
         return refuse({ kind: 'key_lacks_right', lacks: 'scope', action: 'readReports' });
       }

@@ -29,7 +29,12 @@ export const relayClientSchema = z.object({
         /** When its token expires; null for an API key. */
         expiresAtMs: z.number().nullable(),
         key: z
-          .object({ keyId: z.string(), scopes: z.array(z.enum(keyScopes)), productKey: z.string().nullable() })
+          .object({
+            keyId: z.string(),
+            scopes: z.array(z.enum(keyScopes)),
+            productKey: z.string().nullable(),
+            deviceIds: z.array(z.string()).nullish(),
+          })
           .optional(),
       }),
     ])
@@ -68,8 +73,8 @@ export function identityKey(who: RelayIdentity): string {
 }
 
 export function actorOf({ userId, key }: RelayUser): Actor {
-  const { scopes = null, productKey = null, keyId = null } = key ?? {};
-  return { userId, scopes, productKey, keyId };
+  const { scopes = null, productKey = null, deviceIds = null, keyId = null } = key ?? {};
+  return { userId, scopes, productKey, deviceIds, keyId };
 }
 
 /** A filter over all devices, as far as the API key reaches. */

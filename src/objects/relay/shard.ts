@@ -156,10 +156,11 @@ export class Shard {
    * A user's socket may not outlive its token, and the alarm that closes it may be late. Nor may it outlive the right to the
    * device, and the call that ends its subscription may have failed: the message says who may follow the device.
    */
-  isAllowed(socket: WebSocket, { readers, isForUsers }: RelayRun): boolean {
+  isAllowed(socket: WebSocket, { deviceId, readers, isForUsers }: RelayRun): boolean {
     const client = this.clientOf(socket);
     if (client === undefined || deadlineOf(client) <= Date.now()) return false;
     if (client.who?.kind !== 'user') return isForUsers !== true;
+    if (client.who.key?.deviceIds?.includes(deviceId) === false) return false;
     return readers === undefined || readers.includes(client.who.userId);
   }
 

@@ -47,7 +47,8 @@ export class RelaySnapshots {
     if (target.kind === 'device') return { ok: true, value: [target.device.deviceId] };
     const max = this.#maxDevices;
     const { productKey, who } = target;
-    const filter = { userId: who.userId, role: undefined, productKey, statusCode: undefined };
+    const { userId, key } = who;
+    const filter = { userId, role: undefined, productKey, statusCode: undefined, deviceIds: key?.deviceIds };
     const page = { page: 1, size: max };
     const { total, rows } = await listDevices(openDatabase(this.#env.DB, 'first-unconstrained'), filter, page, 'begin');
     if (total > max) return refuse({ kind: 'limit_reached', limit: { name: 'relaySnapshotDevices', max } });

@@ -3,10 +3,19 @@
 import { runInBackground, type ServiceContext } from '../../context.ts';
 import { createSecret, digestOf, isEqualDigest } from '../../crypto/secrets.ts';
 import * as keys from '../../db/accounts/api-keys.ts';
+import { countDevices } from '../../db/devices/lists.ts';
 import { findProduct } from '../../db/products/products.ts';
 import { actorOf, scopes } from '../../domain/access.ts';
 import type { PageRequest } from '../../domain/pagination.ts';
-import { accept, credentialRefused, limitReached, notFound, refuse, RefusedError } from '../../domain/refusal.ts';
+import {
+  accept,
+  credentialRefused,
+  invalidInput,
+  limitReached,
+  notFound,
+  refuse,
+  RefusedError,
+} from '../../domain/refusal.ts';
 import type { ApiKeyBody } from '../../protocol/http/api-keys.ts';
 import { tellRelays } from '../../objects/calls/stubs.ts';
 import { recordSecurityEvent } from './security-events.ts';
@@ -37,10 +46,12 @@ let deletionCount = 0;
 export async function createApiKey(
   context: ServiceContext,
   userId: number,
-  { description, scopes: requested, productKey = null }: ApiKeyBody,
+  { description, scopes: requested, productKey = null, deviceIds = null }: ApiKeyBody,
 ) {
   // In the order of the table, each once.
-  const granted = scopes.filter((scope) => requested?.includes(scope) ?? true);
+  const granted = scopes.filter((scope) => requested?.includes(scope) ?? (scope !== 'manage' || deviceIds === null));
+  if (deviceIds !== null && granted.includes('manage')) throw invalidInput('scopes', 'no `manage` with `deviceIds`');
+  if (deviceIds !== null) await requireDevices(context, userId, deviceIds);
   // Of any owner: a user may have devices of somebody else's product.
   if (productKey !== null && (await findProduct(context.primary(), productKey)) === undefined) {
     throw notFound('product', productKey);
@@ -48,21 +59,28 @@ export async function createApiKey(
   const keyId = createSecret('ak_', 20);
   const apiKey = createSecret('sk_', 40);
   const secretHash = await digestOf(apiKey);
-  const row = { keyId, userId, secretHash, description, scopes: granted, productKey, createdAt: Date.now() };
+  const limitedTo = { scopes: granted, productKey, deviceIds };
+  const row = { keyId, userId, secretHash, description, ...limitedTo, createdAt: Date.now() };
   const outcome = await keys.insertApiKey(context.primary(), row, context.config.limits);
   if (outcome === 'no_user') throw new RefusedError(credentialRefused('session', 'unknown_account'));
   if (outcome !== 'made') throw limitReached('apiKeysPerUser', outcome.max);
   recordSecurityEvent(context, { userId, kind: 'key_made', detail: { keyId } });
   // The members of the contract alone, if the request had no others.
-  if (requested === undefined && productKey === null) return { keyId, apiKey, description };
-  return { keyId, apiKey, description, scopes: granted, productKey };
+  if (requested === undefined && productKey === null && deviceIds === null) return { keyId, apiKey, description };
+  return { keyId, apiKey, description, ...limitedTo };
+}
+
+async function requireDevices(context: ServiceContext, userId: number, deviceIds: readonly string[]): Promise<void> {
+  const filter = { userId, role: undefined, productKey: undefined, statusCode: undefined, deviceIds };
+  const found = await countDevices(context.primary(), filter);
+  if (found < deviceIds.length) throw notFound('device');
 }
 
 export async function pageApiKeys(context: ServiceContext, userId: number, page: PageRequest) {
   const { total, rows } = await keys.listApiKeys(context.primary(), userId, page);
-  const list = rows.map(({ keyId, description, scopes: granted, productKey, createdAt, lastUsedAt }) => {
+  const list = rows.map(({ keyId, description, scopes: granted, productKey, deviceIds, createdAt, lastUsedAt }) => {
     const times = { createdAt: toIso(createdAt), lastUsedAt: toIso(lastUsedAt) };
-    return { keyId, description, scopes: granted, productKey, ...times };
+    return { keyId, description, scopes: granted, productKey, deviceIds, ...times };
   });
   return { list, total, ...page };
 }

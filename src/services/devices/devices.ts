@@ -47,6 +47,7 @@ export async function pageDevices(
   if (actor.productKey !== null && wanted.productKey !== undefined && wanted.productKey !== actor.productKey)
     return { list: [], total: 0, ...page };
   if (actor.productKey !== null) filter.productKey = actor.productKey;
+  if (actor.deviceIds) filter.deviceIds = actor.deviceIds;
   if (search !== undefined && search !== '') {
     if (after !== undefined) throw invalidInput('after', 'not with search');
     if (wanted.tag !== undefined) throw invalidInput('tag', 'not with search');

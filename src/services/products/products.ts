@@ -32,6 +32,7 @@ export async function pageProducts(
   category: string | undefined,
   page: PageRequest,
 ) {
+  if (actor.deviceIds) return { list: [], total: 0, ...page };
   const filter = { ownerId: actor.userId, productKey: actor.productKey ?? undefined, category };
   const { total, rows } = await records.listProducts(context.replica(), filter, page);
   return { list: rows.map(describeProduct), total, ...page };

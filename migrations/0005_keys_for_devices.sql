@@ -1,0 +1,1 @@
+ALTER TABLE `api_keys` ADD `device_ids` text;
