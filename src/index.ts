@@ -6,6 +6,7 @@ export { BrokerLink } from './objects/broker-link/broker-link.ts';
 export { BulkRun } from './objects/bulk-run.ts';
 export { DeviceSession } from './objects/device/device-session.ts';
 export { FleetDirectory } from './objects/fleet-directory.ts';
+export { HomeBroker } from './objects/home/home-broker.ts';
 export { ProductPropagator } from './objects/product-propagator.ts';
 export { ProjectionWriter } from './objects/projection-writer.ts';
 export { RelayGateway } from './objects/relay/relay-gateway.ts';

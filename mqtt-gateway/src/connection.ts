@@ -1,11 +1,11 @@
-// One device's connection, carried byte for byte to a WebSocket of its own and back. Opens the WebSocket once CONNECT has said
-// which device it is, reads neither side faster than the other one takes it, and ends one side when the other ends. Must not
+// One connection of a device or a home, carried byte for byte to a WebSocket of its own and back. Opens the WebSocket once CONNECT has said
+// whose it is, reads neither side faster than the other one takes it, and ends one side when the other ends. Must not
 // look at what it carries after CONNECT.
 import type { Socket } from 'node:net';
 import { WebSocket } from 'ws';
 import { connackCodeOf, type ConnectRefusal } from '../../src/domain/direct/answer-codes.ts';
 import { readConnect } from '../../src/domain/direct/connect.ts';
-import { parseMessagingName } from '../../src/domain/topics.ts';
+import { isKeyId, parseMessagingName } from '../../src/domain/topics.ts';
 import type { ProtocolLevel } from '../../src/protocol/mqtt-codec/client-packets.ts';
 import { PacketReader } from '../../src/protocol/mqtt-codec/packet-reader.ts';
 import { encodeConnack } from '../../src/protocol/mqtt-codec/server-packets.ts';
@@ -27,7 +27,8 @@ export type EndedBy =
 
 export type ConnectionOptions = {
   place: Place;
-  openWorker: (deviceId: string) => WebSocket;
+  /** @param path behind `/mqtt/` */
+  openWorker: (path: string) => WebSocket;
   limits: { handshakeMs: number; idleMs: number; unreadMs: number };
   onUp: (bytes: number) => void;
   onDown: (bytes: number) => void;
@@ -128,11 +129,11 @@ export class Connection {
       return;
     }
     this.#level = first.level;
-    const device = 'refusal' in first ? undefined : parseMessagingName(first.username ?? '');
-    if (device === undefined) this.#turnAway('refused', 'refusal' in first ? first.refusal : 'bad_credentials');
+    const path = 'refusal' in first ? undefined : pathOf(first.username ?? '');
+    if (path === undefined) this.#turnAway('refused', 'refusal' in first ? first.refusal : 'bad_credentials');
     else {
       this.#device.pause();
-      this.#open(device.deviceId);
+      this.#open(path);
     }
   }
 
@@ -146,8 +147,8 @@ export class Connection {
     this.#closeDevice();
   }
 
-  #open(deviceId: string): void {
-    const worker = this.#options.openWorker(deviceId);
+  #open(path: string): void {
+    const worker = this.#options.openWorker(path);
     this.#worker = worker;
     this.#isWorkerClosed = false;
     worker.on('open', () => {
@@ -240,4 +241,9 @@ export class Connection {
     this.#options.place.leave();
     this.#options.onEnd(this.#endedBy ?? 'device');
   }
+}
+
+/** A device's own path, or that of all homes. */
+function pathOf(username: string): string | undefined {
+  return isKeyId(username) ? 'home' : parseMessagingName(username)?.deviceId;
 }

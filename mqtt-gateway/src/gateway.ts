@@ -104,7 +104,7 @@ export async function startGateway(config: GatewayConfig, log: Log): Promise<{ s
     const connection: Connection = new Connection(socket, {
       place,
       limits,
-      openWorker: (deviceId) => openWorker(deviceId, address),
+      openWorker: (path) => openWorker(path, address),
       onUp: (count) => metrics.bytesUp.inc(count),
       onDown: (count) => metrics.bytesDown.inc(count),
       onAnswer: metrics.connectSeconds.startTimer(),
@@ -118,9 +118,9 @@ export async function startGateway(config: GatewayConfig, log: Log): Promise<{ s
     connections.add(connection);
   }
 
-  function openWorker(deviceId: string, address: string): WebSocket {
+  function openWorker(path: string, address: string): WebSocket {
     const { url, secret } = config.worker;
-    const socket = new WebSocket(`${url.replace(/^http/, 'ws')}/mqtt/${deviceId}`, mqttSubprotocol, {
+    const socket = new WebSocket(`${url.replace(/^http/, 'ws')}/mqtt/${path}`, mqttSubprotocol, {
       headers: { Authorization: `Bearer ${secret}`, [deviceAddressHeader]: address },
       handshakeTimeout: limits.handshakeMs,
       maxPayload: maxFrameBytes,

@@ -35,7 +35,8 @@ export type ObjectName =
   | 'ProductPropagator'
   | 'WebhookEndpoint'
   | 'UserInbox'
-  | 'BulkRun';
+  | 'BulkRun'
+  | 'HomeBroker';
 /** How a call to an object failed: `retryable` may work at once, `overloaded` must not be repeated now. */
 export type ObjectFailure = 'retryable' | 'overloaded' | 'broken';
 

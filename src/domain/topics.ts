@@ -18,6 +18,10 @@ export function isDeviceId(text: string): boolean {
   return /^dev_[0-9a-hjkmnp-tv-z]{8}$/.test(text);
 }
 
+export function isKeyId(text: string): boolean {
+  return /^ak_[A-Za-z0-9]{20}$/.test(text);
+}
+
 export function topicOf(device: DeviceIdentity, action: TopicAction | typeof recordTopic): string {
   return `/sys/${device.productKey}/${device.deviceId}/${action}`;
 }

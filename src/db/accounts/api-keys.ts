@@ -30,6 +30,11 @@ export async function findApiKeys(database: Database, keyIds: readonly string[])
   return rows.map(({ keyId }) => keyId);
 }
 
+export async function listKeyIds(database: Database, userId: number): Promise<string[]> {
+  const rows = await database.select({ keyId: apiKeys.keyId }).from(apiKeys).where(eq(apiKeys.userId, userId));
+  return rows.map(({ keyId }) => keyId);
+}
+
 export async function insertApiKey(
   database: Database,
   row: Omit<ApiKeyRow, 'lastUsedAt'>,

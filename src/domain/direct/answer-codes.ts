@@ -15,6 +15,7 @@ const connackCodes = {
   will_qos: [0x05, 0x9b],
   will_retain: [0x05, 0x9a],
   will_payload: [0x05, 0x99],
+  quota: [0x03, 0x97],
   unavailable: [0x03, 0x88],
 } as const satisfies Record<string, readonly [number, number]>;
 export type ConnectRefusal = keyof typeof connackCodes;

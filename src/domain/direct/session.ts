@@ -1,5 +1,5 @@
-// One MQTT direct connection, from its CONNECT on: which packets it may send, what it is answered, and what the device
-// says with them. Plain data in, plain data out; what the messages change is decided by the device's core.
+// One MQTT connection of a device or a home, from its CONNECT on: which packets it may send, what it is answered, and what it says
+// with them. Plain data in, plain data out; what the messages change is decided by the owner of the connection.
 import { z } from 'zod';
 import {
   readPacket,
@@ -26,7 +26,15 @@ export const directSessionSchema = z.object({
   startedAtMs: z.number(),
   keepAliveSeconds: z.number(),
   will: z.string().nullable(),
-  subscriptions: z.array(z.object({ filter: z.string(), qos: z.literal([0, 1]), isNoLocal: z.boolean() })),
+  subscriptions: z.array(
+    z.object({
+      filter: z.string(),
+      qos: z.literal([0, 1]),
+      isNoLocal: z.boolean(),
+      /** Messages keep their retain flag (MQTT5 3.8.3.1). */
+      keepsRetain: z.boolean().optional(),
+    }),
+  ),
   lastPacketAtMs: z.number(),
   /** Of the device, for what it receives (MQTT5 3.1.2.11.3, MQTT5 3.1.2.11.4). */
   receiveMaximum: z.number(),
@@ -36,19 +44,35 @@ export const directSessionSchema = z.object({
   inFlight: z.array(z.object({ packetId: z.number(), commandId: z.string().nullable() })),
   /** Sent with QoS 0 and not shown to be read. */
   unreadBytes: z.number(),
+  /** Of a home: a client may have several connections. */
+  clientId: z.string().optional(),
+  /** A broker that passes messages on: its subscriptions keep the retain flag. */
+  isBroker: z.boolean().optional(),
+  /** When the API key of a home was looked at. */
+  checkedAtMs: z.number().optional(),
 });
 export type DirectSession = z.infer<typeof directSessionSchema>;
 
-export type DirectRules = {
-  device: DeviceIdentity;
+/** What the owner of a connection lets its client do. */
+export type SessionRules<Action extends string> = {
+  /** Of subscriptions. */
   rights: readonly TopicRight[];
-  own: ReadonlyMap<string, { action: TopicAction; mayRetain: boolean }>;
+  maxSubscriptions: number;
+  /** Characters of all filters. */
+  maxFiltersLength: number;
+  maxGrantedQos: 0 | 1;
+  /** Undefined: it may not publish there. */
+  publishRight: (topic: string) => { action: Action; mayRetain: boolean } | undefined;
+  /** Whether a client that sends it has read all that it was sent before. */
+  provesReading: (action: Action, text: string) => boolean;
 };
 
-type DirectMessage = {
-  action: TopicAction;
+export type DirectMessage<Action extends string> = {
+  action: Action;
   topic: string;
   payload: string | undefined;
+  /** It may have come before. */
+  isRedelivery: boolean;
 };
 
 /** In the order in which they go out; PUBACK once the message with this index has its effect. */
@@ -56,17 +80,18 @@ type DirectReply = { kind: 'bytes'; bytes: Uint8Array } | { kind: 'puback'; pack
 
 export type DirectEnd = { reason: DirectEndReason; malformed?: MalformedReason; packet?: string; topic?: string };
 
-export type DirectStep = {
+export type DirectStep<Action extends string> = {
   session: DirectSession;
-  messages: DirectMessage[];
+  messages: DirectMessage<Action>[];
   replies: DirectReply[];
   delivered: string[];
-  hasSubscribed: boolean;
+  /** Filters, in their order. `wantsRetained`: also if it has such a subscription (MQTT5 3.8.3.1). */
+  granted: { filter: string; wantsRetained: boolean }[];
   unacknowledged: number;
   end: DirectEnd | undefined;
 };
 
-export function rulesOf(device: DeviceIdentity): DirectRules {
+export function rulesOf(device: DeviceIdentity): SessionRules<TopicAction> {
   const rights = rightsOfDevice(device);
   const mayPublish = (topic: string, isRetained: boolean) => mayUse(rights, { action: 'publish', topic, isRetained });
   const topics = Object.values(topicActions).map((action) => ({ action, topic: topicOf(device, action) }));
@@ -75,7 +100,15 @@ export function rulesOf(device: DeviceIdentity): DirectRules {
       .filter(({ topic }) => mayPublish(topic, false))
       .map(({ topic, action }) => [topic, { action, mayRetain: mayPublish(topic, true) }]),
   );
-  return { device, rights, own };
+  return {
+    rights,
+    maxSubscriptions: directLimits.subscriptions,
+    maxFiltersLength: directLimits.filtersLength,
+    maxGrantedQos: 1,
+    publishRight: (topic) => own.get(topic),
+    // A reply to a command.
+    provesReading: (action, text) => mentionedCommands(action, text).length > 0,
+  };
 }
 
 export function beginSession(connect: ConnectPacket, will: string | null, startedAtMs: number): DirectSession {
@@ -95,18 +128,18 @@ export function beginSession(connect: ConnectPacket, will: string | null, starte
   };
 }
 
-export function takePackets(
+export function takePackets<Action extends string>(
   session: DirectSession,
   packets: Iterable<RawPacket | Unreadable>,
-  rules: DirectRules,
+  rules: SessionRules<Action>,
   nowMs: number,
-): DirectStep {
-  const step: DirectStep = {
+): DirectStep<Action> {
+  const step: DirectStep<Action> = {
     session,
     messages: [],
     replies: [],
     delivered: [],
-    hasSubscribed: false,
+    granted: [],
     unacknowledged: 0,
     end: undefined,
   };
@@ -149,7 +182,11 @@ export function notePublished(
   };
 }
 
-function takePacket(step: DirectStep, packet: ClientPacket, rules: DirectRules): DirectEnd | undefined {
+function takePacket<Action extends string>(
+  step: DirectStep<Action>,
+  packet: ClientPacket,
+  rules: SessionRules<Action>,
+): DirectEnd | undefined {
   switch (packet.type) {
     case 'publish':
       return takePublish(step, packet, rules);
@@ -184,12 +221,16 @@ function takePacket(step: DirectStep, packet: ClientPacket, rules: DirectRules):
   }
 }
 
-function takePublish(step: DirectStep, packet: PublishPacket, { own }: DirectRules) {
-  const { topic, payload, qos, isRetained, packetId } = packet;
+function takePublish<Action extends string>(
+  step: DirectStep<Action>,
+  packet: PublishPacket,
+  { publishRight, provesReading }: SessionRules<Action>,
+) {
+  const { topic, payload, qos, isRetained, packetId, isRedelivery } = packet;
   const { level } = step.session;
   if (qos === 2) return { reason: 'qos_not_supported', topic } as const;
   if (packet.hasTopicAlias) return { reason: 'topic_alias_invalid', topic } as const;
-  const right = own.get(topic);
+  const right = publishRight(topic);
   // MQTT-3.3.2-2
   if (right === undefined && (topic === '' || /[+#]/.test(topic))) return { reason: 'topic_invalid', topic } as const;
   if (isRetained && (level === 5 || right?.mayRetain === false))
@@ -204,16 +245,15 @@ function takePublish(step: DirectStep, packet: PublishPacket, { own }: DirectRul
       return { reason: 'receive_maximum_exceeded', topic } as const;
   }
   const text = textOf(payload);
-  // A reply to a command shows that it was read, and all that was sent before it.
-  if (step.session.unreadBytes > 0 && text !== undefined && mentionedCommands(action, text).length > 0) {
+  if (step.session.unreadBytes > 0 && text !== undefined && provesReading(action, text)) {
     step.session = { ...step.session, unreadBytes: 0 };
   }
-  step.messages.push({ action, topic, payload: text });
+  step.messages.push({ action, topic, payload: text, isRedelivery });
   return undefined;
 }
 
 /** An unknown packet id is ignored: the device may acknowledge what an earlier connection brought it. */
-function takePuback(step: DirectStep, packetId: number): void {
+function takePuback<Action extends string>(step: DirectStep<Action>, packetId: number): void {
   const { inFlight } = step.session;
   const acknowledged = inFlight.find((publish) => publish.packetId === packetId);
   if (acknowledged === undefined) return;
@@ -222,17 +262,22 @@ function takePuback(step: DirectStep, packetId: number): void {
   if (acknowledged.commandId !== null) step.delivered.push(acknowledged.commandId);
 }
 
-function takeSubscribe(step: DirectStep, packet: SubscribePacket, rules: DirectRules): DirectEnd | undefined {
+function takeSubscribe<Action extends string>(
+  step: DirectStep<Action>,
+  packet: SubscribePacket,
+  rules: SessionRules<Action>,
+): DirectEnd | undefined {
   if (packet.hasSubscriptionId) return { reason: 'subscription_ids_not_supported' };
-  const commands = topicOf(rules.device, topicActions.propertySet);
-  const codes = packet.filters.map(({ filter, qos, isNoLocal }) => {
-    const { subscriptions, level } = step.session;
+  const codes = packet.filters.map(({ filter, qos, isNoLocal, keepsRetain, retained }) => {
+    const { subscriptions, level, isBroker = false } = step.session;
     const others = subscriptions.filter((entry) => entry.filter !== filter);
     const refusal = refuseFilter(filter, rules, others);
     if (refusal !== undefined) return subackCodeOf(level, refusal);
-    const granted = qos === 0 ? 0 : 1;
-    step.session = { ...step.session, subscriptions: [...others, { filter, qos: granted, isNoLocal }] };
-    step.hasSubscribed ||= matchesFilter(filter, commands);
+    const granted = qos === 0 ? 0 : rules.maxGrantedQos;
+    const entry = { filter, qos: granted, isNoLocal, ...((keepsRetain || isBroker) && { keepsRetain: true }) };
+    step.session = { ...step.session, subscriptions: [...others, entry] };
+    const isNew = others.length === subscriptions.length;
+    step.granted.push({ filter, wantsRetained: retained === 'always' || (retained === 'if_new' && isNew) });
     return subackCodeOf(level, granted);
   });
   step.replies.push({ kind: 'bytes', bytes: encodeSuback(step.session.level, packet.packetId, codes) });
@@ -241,12 +286,12 @@ function takeSubscribe(step: DirectStep, packet: SubscribePacket, rules: DirectR
 
 function refuseFilter(
   filter: string,
-  rules: DirectRules,
+  rules: Pick<SessionRules<string>, 'rights' | 'maxSubscriptions' | 'maxFiltersLength'>,
   others: DirectSession['subscriptions'],
 ): FilterRefusal | undefined {
   if (filter.startsWith('$share/')) return 'shared';
   if (!isFilter(filter)) return 'invalid';
   if (!mayUse(rules.rights, { action: 'subscribe', topic: filter })) return 'forbidden';
   const length = others.reduce((sum, entry) => sum + entry.filter.length, filter.length);
-  return others.length >= directLimits.subscriptions || length > directLimits.filtersLength ? 'too_many' : undefined;
+  return others.length >= rules.maxSubscriptions || length > rules.maxFiltersLength ? 'too_many' : undefined;
 }

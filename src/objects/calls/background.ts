@@ -1,4 +1,4 @@
-// Work of a device's object beside the call that caused it. A failure is logged and goes nowhere else.
+// Work of an object beside the call that caused it. A failure is logged and goes nowhere else.
 import { describeError, log } from '../../log.ts';
 
 export function inBackground(ctx: DurableObjectState, what: string, work: Promise<unknown>): void {
@@ -16,6 +16,6 @@ async function ended(ctx: DurableObjectState, what: string, work: Promise<unknow
   try {
     await work;
   } catch (error) {
-    log('error', 'background work failed', { what, deviceId: ctx.id.name, ...describeError(error) });
+    log('error', 'background work failed', { what, object: ctx.id.name, ...describeError(error) });
   }
 }

@@ -4,7 +4,7 @@ import type { MessageResult } from '../../domain/device/messages/inbox.ts';
 import type { NoticeRules } from '../../domain/notices.ts';
 import type { WebhookFilter } from '../../domain/webhooks/webhooks.ts';
 import type { Subscription } from '../../domain/device/messages/subscriptions.ts';
-import { callDevice, callFleetDirectory, callRelay } from './stubs.ts';
+import { callDevice, callFleetDirectory, callListener } from './stubs.ts';
 
 /** A shard with a subscription to all devices of a user. `registrationId`: the number of its last registration. */
 export type FleetListener = { shard: string; registrationId: number };
@@ -89,7 +89,7 @@ async function pushToShard(env: Env, shard: string, deliveries: readonly RelayDe
     for (const registration of own) fleets.set(`${deviceId} ${registration.userId}`, { deviceId, registration });
     if (device !== undefined || own.length > 0) runs.push(run);
   }
-  const { nobodyFor, noFleetOf } = await callRelay(env, shard, 'once').push(runs);
+  const { nobodyFor, noFleetOf } = await callListener(env, shard, 'once').push(runs);
   const endings: Promise<unknown>[] = [];
   for (const deviceId of nobodyFor) {
     const registrationId = devices.get(deviceId);

@@ -60,6 +60,16 @@ export const callProjectionWriter = callTo('ProjectionWriter', 'PROJECTION_WRITE
 export const callWebhook = callTo('WebhookEndpoint', 'WEBHOOK_ENDPOINT');
 export const callInbox = callTo('UserInbox', 'USER_INBOX', ofUser);
 export const callBulk = callTo('BulkRun', 'BULK_RUN');
+const homePrefix = 'home-';
+export const isHome = (shard: string): boolean => shard.startsWith(homePrefix);
+/** By the name under which it listens to devices. */
+export const callHomeNamed = callTo('HomeBroker', 'HOME_BROKER');
+/** @param keyId of its API key */
+export const callHome = (env: Env, keyId: string, repetition: Repetition) =>
+  callHomeNamed(env, `${homePrefix}${keyId}`, repetition);
+/** A relay shard or a home: both listen to devices. */
+export const callListener = (env: Env, shard: string, repetition: Repetition): Pick<Stub<'HOME_BROKER'>, 'push'> =>
+  isHome(shard) ? callHomeNamed(env, shard, repetition) : callRelay(env, shard, repetition);
 const callLink = callTo('BrokerLink', 'BROKER_LINK');
 export const callBrokerLink = (env: Env, repetition: Repetition) => callLink(env, brokerLinkName, repetition);
 

@@ -39,6 +39,7 @@ import {
   type StatusView,
   type PresentView,
 } from '../../domain/device/core/views.ts';
+import { viewHome, type HomeView } from '../../domain/home/view.ts';
 import type { PageRequest } from '../../domain/pagination.ts';
 import { refuse, type Outcome } from '../../domain/refusal.ts';
 import { toIso } from '../../domain/time.ts';
@@ -49,7 +50,7 @@ import { DeviceEffects } from './effects.ts';
 import { DeviceFleets } from './fleets.ts';
 import { DirectSockets } from './mqtt/sockets.ts';
 import { RelayPushes } from './relay-pushes.ts';
-import { inBackground } from './background.ts';
+import { inBackground } from '../calls/background.ts';
 import { describeError, log } from '../../log.ts';
 import type { RelayDelivery } from '../calls/push-to-relays.ts';
 import { StoredDevice } from './stored-device.ts';
@@ -199,6 +200,17 @@ export class DeviceSession extends DurableObject<Env> {
     if (actor !== undefined) return this.#device.ask(actor, 'readReports', view);
     const { present } = this.#device;
     return typeof present === 'string' ? noDevice : { ok: true, value: view(present) };
+  }
+
+  /** For a home of the actor, which is told from now on when a command ends or the witness sees a change. */
+  async home(actor: Actor): Promise<Outcome<HomeView>> {
+    this.#device.checkDirect();
+    const allowed = this.#device.ask(actor, 'readReports', () => null);
+    if (!allowed.ok) return allowed;
+    await this.#fleets.learn([actor.userId]);
+    return this.#device.ask(actor, 'readReports', (state) =>
+      viewHome(state, this.#device.storage.newestCommand(), actor, Date.now()),
+    );
   }
 
   async command(actor: Actor, request: CommandRequest): Promise<Outcome<CommandReceipt>> {

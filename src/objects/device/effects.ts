@@ -1,7 +1,7 @@
 // Runs the effects of a device's decisions, after they are written. Outcomes go back to the device as events. A failure
 // is logged and never reaches the caller whose event caused it.
 import { readConfig } from '../../config.ts';
-import { inBackground, waitable } from './background.ts';
+import { inBackground, waitable } from '../calls/background.ts';
 import { putOutboxEntry } from '../../db/devices/broker-outbox.ts';
 import { openDatabase } from '../../db/client.ts';
 import { findApiKey, findApiKeys } from '../../db/accounts/api-keys.ts';
@@ -20,6 +20,7 @@ import type { RelayPushes } from './relay-pushes.ts';
 import type { DeviceStorage } from './storage.ts';
 import {
   callDevice,
+  callHomeNamed,
   callInbox,
   callProjectionWriter,
   callRelay,
@@ -181,6 +182,9 @@ export class DeviceEffects {
       case 'tell_watcher':
         this.#inBackground('tell watcher', this.#tellWatcher(effect));
         return;
+      case 'tell_homes':
+        this.#inBackground('tell homes', this.#tellHomes());
+        return;
       case 'learn_webhooks':
         this.#inBackground('learn webhooks', this.#learnWebhooks(effect.readers));
         return;
@@ -330,6 +334,14 @@ export class DeviceEffects {
     const ended = callRelay(this.#env, shard, 'idempotent').endSubscriptions(this.#deviceId, userId);
     const isDone = (await resultOr('failed', ended)) !== 'failed';
     this.#device.decide({ kind: 'subscriptions_ended', userId, shard, isDone });
+  }
+
+  async #tellHomes(): Promise<void> {
+    const homes = this.#fleets.homesOf(this.#device.readers());
+    // Not in the midst of the decision whose effect this is.
+    await Promise.resolve();
+    const told = homes.map((home) => callHomeNamed(this.#env, home, 'once').note(this.#deviceId));
+    await Promise.allSettled(told);
   }
 
   async #learnWebhooks(readers: readonly number[]): Promise<void> {

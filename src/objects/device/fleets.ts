@@ -8,7 +8,7 @@ import { secondMs } from '../../domain/time.ts';
 import type { WebhookFilter } from '../../domain/webhooks/webhooks.ts';
 import { log } from '../../log.ts';
 import type { FleetAnswer, FleetListener, FleetRegistration } from '../calls/push-to-relays.ts';
-import { callFleetDirectory, resultOr } from '../calls/stubs.ts';
+import { callFleetDirectory, isHome, resultOr } from '../calls/stubs.ts';
 import { within } from '../calls/within.ts';
 import type { DeviceStorage } from './storage.ts';
 
@@ -53,6 +53,10 @@ export class DeviceFleets {
     );
   }
 
+  homesOf(readers: readonly number[]): string[] {
+    return this.registrationsOf(readers).flatMap(({ shard }) => (isHome(shard) ? [shard] : []));
+  }
+
   webhooksOf(readers: readonly number[]): Webhooks {
     const list = readers.flatMap((userId) => {
       const { webhooks = [], areWebhooksOld: isOld = false } = this.#leases.get(userId) ?? {};
@@ -61,7 +65,7 @@ export class DeviceFleets {
     const isComplete = readers.every((userId) => this.#hasWebhooks(userId));
     const answers = [...this.#leases].filter(([, { webhooks }]) => webhooks !== undefined);
     const rules = new Map(answers.map(([userId, { rules: own = defaultNoticeRules }]) => [userId, own]));
-    return { isComplete, list, rules };
+    return { isComplete, list, rules, hasHome: this.homesOf(readers).length > 0 };
   }
 
   async learn(readers: readonly number[]): Promise<void> {

@@ -174,6 +174,10 @@ export class DeviceStorage {
     return this.#readJson('SELECT json FROM command ORDER BY number DESC') as Command[];
   }
 
+  newestCommand(): Command | undefined {
+    return this.#readJson('SELECT json FROM command ORDER BY number DESC LIMIT 1')[0] as Command | undefined;
+  }
+
   listOpenCommands(): Command[] {
     return this.#readJson(
       'SELECT json FROM command WHERE is_open = 1 ORDER BY number DESC LIMIT ?',

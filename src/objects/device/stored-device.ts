@@ -24,7 +24,7 @@ import { runningCommands } from '../../domain/device/times/ledger.ts';
 import type { Outcome } from '../../domain/refusal.ts';
 import type { DeviceIdentity } from '../../domain/topics.ts';
 import { minuteMs } from '../../domain/time.ts';
-import { inBackground } from './background.ts';
+import { inBackground } from '../calls/background.ts';
 import { DeviceStorage } from './storage.ts';
 import { createTroubleLog } from './trouble.ts';
 

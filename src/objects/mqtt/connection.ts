@@ -1,13 +1,13 @@
-// One socket of a directly connected device: its bytes in and out, the time it is given, and what survives a sleep. Decides
+// One MQTT socket of a device or a home: its bytes in and out, the time it is given, and what survives a sleep. Decides
 // nothing about packets: domain/direct does, and sockets.ts carries it out.
 import { z } from 'zod';
-import { directSessionSchema, type DirectSession } from '../../../domain/direct/session.ts';
-import type { Config } from '../../../config.ts';
-import { PacketReader, type RawPacket, type Unreadable } from '../../../protocol/mqtt-codec/packet-reader.ts';
-import { sendIfOpen } from '../../calls/open-socket.ts';
+import { directSessionSchema, type DirectSession } from '../../domain/direct/session.ts';
+import type { Config } from '../../config.ts';
+import { PacketReader, type RawPacket, type Unreadable } from '../../protocol/mqtt-codec/packet-reader.ts';
+import { sendIfOpen } from '../calls/open-socket.ts';
 import { PacketGathering } from './packet-gathering.ts';
-import { fullBucket, takeToken, type Bucket } from '../../../domain/token-bucket.ts';
-import { directLimits } from '../../../domain/direct/direct-limits.ts';
+import { fullBucket, takeToken, type Bucket } from '../../domain/token-bucket.ts';
+import { directLimits } from '../../domain/direct/direct-limits.ts';
 
 /** What survives a sleep of the object. Not the beginning of a packet: the timer for its rest keeps the object awake. */
 const attachmentSchema = z.object({
@@ -25,6 +25,8 @@ export class DirectConnection {
   phase: Attachment['phase'];
   session: DirectSession | null;
   isLoggingIn = false;
+  /** The attachment has no room for them: the owner of the connection keeps them. */
+  areSubscriptionsKept = false;
   readonly gathering = new PacketGathering();
   readonly reader = new PacketReader();
   #bucket: Bucket | undefined;
@@ -74,7 +76,8 @@ export class DirectConnection {
 
   /** The platform takes 16 384 bytes: `directLimits` keep a session within that. */
   save(): void {
-    const { phase, address, session } = this;
+    const { phase, address } = this;
+    const session = this.session && { ...this.session, ...(this.areSubscriptionsKept && { subscriptions: [] }) };
     this.socket.serializeAttachment({ phase, address, session } satisfies Attachment);
   }
 

@@ -1,40 +1,36 @@
-// Carries one MQTT connection to the object of its device, byte for byte. Reads CONNECT and nothing else: what is wrong with
-// it, and a guessed password, is answered here and wakes no object.
-import { readConfig, type Config } from '../../../config.ts';
-import {
-  closeCodeOf,
-  connackCodeOf,
-  connectRefusalOf,
-  type ConnectRefusal,
-} from '../../../domain/direct/answer-codes.ts';
-import { readConnect, readLogin } from '../../../domain/direct/connect.ts';
-import { refuse, RefusedError, type Outcome, type Refusal } from '../../../domain/refusal.ts';
-import { log } from '../../../log.ts';
-import type { ConnectPacket, ProtocolLevel } from '../../../protocol/mqtt-codec/client-packets.ts';
-import { refusedDirectLoginEvent } from '../../../protocol/log-events.ts';
-import { PacketReader } from '../../../protocol/mqtt-codec/packet-reader.ts';
-import { encodeConnack } from '../../../protocol/mqtt-codec/server-packets.ts';
-import { directAddressHeader, takenCheck } from './sockets.ts';
-import { digestIfCertified } from '../../../crypto/messaging-password.ts';
-import { answerClose, closeIfOpen, sendIfOpen } from '../../calls/open-socket.ts';
-import { callDevice } from '../../calls/stubs.ts';
+// Carries one MQTT connection to the object that it is for, byte for byte. Reads CONNECT and nothing else: what is wrong with it is
+// answered here, and a guessed password wakes no object. Who is let in, and to which object, its opener says.
+import { readConfig, type Config } from '../../config.ts';
+import { closeCodeOf, connackCodeOf, type ConnectRefusal } from '../../domain/direct/answer-codes.ts';
+import { readConnect } from '../../domain/direct/connect.ts';
+import type { Refusal } from '../../domain/refusal.ts';
+import { describeError, log } from '../../log.ts';
+import type { ConnectPacket, ProtocolLevel } from '../../protocol/mqtt-codec/client-packets.ts';
+import { refusedDirectLoginEvent } from '../../protocol/log-events.ts';
+import { PacketReader } from '../../protocol/mqtt-codec/packet-reader.ts';
+import { encodeConnack } from '../../protocol/mqtt-codec/server-packets.ts';
+import { takenCheck } from './sockets.ts';
+import { answerClose, closeIfOpen, sendIfOpen } from '../calls/open-socket.ts';
 
 /** The object's socket is asked after so many bytes what was taken of them. */
 const bytesPerCheck = 65_536;
 /** What the object has not taken waits in its memory: many devices may do so at once. */
 const maxUntakenBytes = 1_048_576;
 
+/** The object's socket, or why there is none. */
+export type Admission = WebSocket | { refusal: ConnectRefusal; because?: Refusal };
+
 export type PumpedClient = {
   socket: WebSocket;
-  /** An IPv6 address counts by its /64 network. */
-  address: string;
-  deviceId: string;
+  /** For the log. */
+  about: Record<string, unknown>;
+  /** Opens the object's socket, which gets CONNECT, too. */
+  admit: (packet: ConnectPacket) => Promise<Admission>;
   onConnected: () => void;
   onEnded: () => void;
 };
 
 export class MqttPump {
-  readonly #env: Env;
   readonly #config: Config;
   readonly #client: PumpedClient;
   readonly #reader = new PacketReader();
@@ -46,7 +42,6 @@ export class MqttPump {
   #bytesInCheck: number | undefined;
 
   constructor(env: Env, client: PumpedClient) {
-    this.#env = env;
     this.#config = readConfig(env);
     this.#client = client;
   }
@@ -86,18 +81,13 @@ export class MqttPump {
   }
 
   async #logIn(packet: ConnectPacket): Promise<void> {
-    const { level } = packet;
-    const login = readLogin(packet, this.#client.deviceId);
-    if ('refusal' in login) {
-      this.#refuse(level, login.refusal);
-      return;
-    }
     this.#phase = 'logging_in';
-    const { device, password } = login;
-    const digest = await digestIfCertified(this.#config.messagingSecrets, device, password);
-    const opened = digest.ok ? await this.#openObject(device.deviceId) : digest;
-    if (!opened.ok) this.#refuse(level, connectRefusalOf(opened.refusal), opened.refusal);
-    else if (await this.#connectObject(opened.value)) this.#client.onConnected();
+    const admitted = await this.#client.admit(packet).catch((error: unknown): Admission => {
+      log('error', 'direct login failed', { ...this.#client.about, ...describeError(error) });
+      return { refusal: 'unavailable' };
+    });
+    if ('refusal' in admitted) this.#refuse(packet.level, admitted.refusal, admitted.because);
+    else if (await this.#connectObject(admitted)) this.#client.onConnected();
   }
 
   /** Whether the object accepts CONNECT. The client gets its answer unchanged. */
@@ -129,24 +119,12 @@ export class MqttPump {
     return promise;
   }
 
-  async #openObject(deviceId: string): Promise<Outcome<WebSocket>> {
-    const headers = { Upgrade: 'websocket', [directAddressHeader]: encodeURIComponent(this.#client.address) };
-    try {
-      const request = new Request(`https://object/mqtt/${deviceId}`, { headers });
-      const { webSocket } = await callDevice(this.#env, deviceId, 'once').fetch(request);
-      return webSocket === null ? refuse({ kind: 'not_found', what: 'device' }) : { ok: true, value: webSocket };
-    } catch (error) {
-      if (error instanceof RefusedError) return refuse(error.refusal);
-      throw error;
-    }
-  }
-
   /** The platform tells nobody how much waits for an object: it is asked now and then what it has taken. */
   #sendUp(data: string | ArrayBuffer | Uint8Array): void {
     if (this.#object === undefined) return;
     this.#untakenBytes += typeof data === 'string' ? data.length : data.byteLength;
     if (this.#untakenBytes > maxUntakenBytes) {
-      this.#end(1013, 'too much that the object of the device has not taken');
+      this.#end(1013, 'too much that the object has not taken');
       return;
     }
     sendIfOpen(this.#object, data);
@@ -168,7 +146,7 @@ export class MqttPump {
   #refuse(level: ProtocolLevel, refusal: ConnectRefusal, cause?: Refusal): void {
     if (this.#isEnded()) return;
     sendIfOpen(this.#client.socket, encodeConnack(level, connackCodeOf(level, refusal)));
-    log('info', refusedDirectLoginEvent, { deviceId: this.#client.deviceId, refusal, ...cause });
+    log('info', refusedDirectLoginEvent, { ...this.#client.about, refusal, ...cause });
     this.#end(1008, refusal);
   }
 

@@ -22,6 +22,8 @@ export type ConnectPacket = {
   username: string | undefined;
   password: Uint8Array | undefined;
   keepAliveSeconds: number;
+  /** A broker's connection to this one, as mosquitto marks it in MQTT 3.1.1. */
+  isBroker: boolean;
   will: Will | undefined;
   /** Limits of what the client receives; their maximum if CONNECT has none. */
   receiveMaximum: number;
@@ -35,15 +37,20 @@ export type PublishPacket = {
   payload: Uint8Array;
   qos: Qos;
   isRetained: boolean;
+  isRedelivery: boolean;
   /** 0 with QoS 0. */
   packetId: number;
   hasTopicAlias: boolean;
 };
 
+/** When a subscription gets retained messages (MQTT5 3.8.3.1). */
+const retainHandlings = ['always', 'if_new', 'never'] as const;
+type RetainHandling = (typeof retainHandlings)[number];
+
 export type SubscribePacket = {
   type: 'subscribe';
   packetId: number;
-  filters: { filter: string; qos: Qos; isNoLocal: boolean }[];
+  filters: { filter: string; qos: Qos; isNoLocal: boolean; keepsRetain: boolean; retained: RetainHandling }[];
   hasSubscriptionId: boolean;
 };
 
@@ -73,6 +80,9 @@ const unexpectedTypes: Partial<Record<number, UnexpectedPacket>> = {
   13: 'pingresp',
   15: 'auth',
 };
+
+/** MQTT 3.1.1 with the highest bit set. */
+const brokerVersion = 0x84;
 
 /** @param level of the session; before CONNECT any */
 export function readPacket(raw: RawPacket, level: ProtocolLevel): ClientPacket | Unreadable {
@@ -112,7 +122,9 @@ function read({ type, flags, body }: RawPacket, level: ProtocolLevel): ClientPac
 
 function readConnect(cursor: ByteCursor): ClientPacket {
   const name = cursor.text();
-  const level = cursor.byte();
+  const version = cursor.byte();
+  const isBroker = version === brokerVersion;
+  const level = isBroker ? 4 : version;
   const isKnownName = name === 'MQTT' || (name === 'MQIsdp' && level === 3);
   if (!isKnownName) throw new MalformedPacketError('protocol_name_wrong');
   if (level !== 4 && level !== 5) return { type: 'connect_other_version', level };
@@ -132,6 +144,7 @@ function readConnect(cursor: ByteCursor): ClientPacket {
     username,
     password,
     keepAliveSeconds,
+    isBroker,
     will,
     receiveMaximum: properties.get('receiveMaximum') ?? 65_535,
     maxPacketBytes: properties.get('maximumPacketSize') ?? 4_294_967_295,
@@ -168,6 +181,7 @@ function readPublish(cursor: ByteCursor, flags: number, level: ProtocolLevel): P
     payload: cursor.rest(),
     qos,
     isRetained: (flags & 1) !== 0,
+    isRedelivery: (flags & 8) !== 0,
     packetId,
     hasTopicAlias: properties.has('topicAlias'),
   };
@@ -193,7 +207,9 @@ function readSubscribe(cursor: ByteCursor, level: ProtocolLevel): SubscribePacke
     // Of MQTT 5: no local, retain as published, retain handling. In 3.1.1 all of them are reserved.
     const isReserved = level === 5 ? (options & 0xc0) !== 0 || (options & 0x30) === 0x30 : (options & 0xfc) !== 0;
     if (isReserved || (options & 3) === 3) throw new MalformedPacketError('subscribe_options_reserved');
-    filters.push({ filter, qos: qosOf(options), isNoLocal: level === 5 && (options & 4) !== 0 });
+    const [isNoLocal, keepsRetain] = [(options & 4) !== 0, (options & 8) !== 0];
+    const retained = retainHandlings[(options >> 4) & 3] ?? 'always';
+    filters.push({ filter, qos: qosOf(options), isNoLocal, keepsRetain, retained });
   }
   if (filters.length === 0) throw new MalformedPacketError('subscribe_empty');
   return { type: 'subscribe', packetId, filters, hasSubscriptionId: properties.has('subscriptionId') };

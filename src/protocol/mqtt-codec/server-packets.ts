@@ -6,6 +6,8 @@ const encoder = new TextEncoder();
 
 const propertyIds = {
   sessionExpiry: 17,
+  assignedClientId: 18,
+  serverKeepAlive: 19,
   receiveMaximum: 33,
   maximumQos: 36,
   retainAvailable: 37,
@@ -17,13 +19,25 @@ const propertyIds = {
 export const pingresp = new Uint8Array([0xd0, 0]);
 
 /** What a session of MQTT 5 is told about the service. */
-export type Announced = { maxPacketBytes: number; receiveMaximum: number };
+export type Announced = {
+  maxPacketBytes: number;
+  receiveMaximum: number;
+  /** In place of the client's. */
+  keepAliveSeconds?: number;
+  /** ASCII, for a client without one. */
+  assignedClientId?: string;
+};
 
 /** Session present is always 0. @param announced with success */
 export function encodeConnack(level: ProtocolLevel, code: number, announced?: Announced): Uint8Array {
   if (level < 5) return packet(0x20, [0, code]);
   if (announced === undefined) return packet(0x20, [0, code, 0]);
+  const { keepAliveSeconds, assignedClientId: clientId } = announced;
   const properties = [
+    ...(clientId === undefined
+      ? []
+      : [propertyIds.assignedClientId, ...uint16(clientId.length), ...encoder.encode(clientId)]),
+    ...(keepAliveSeconds === undefined ? [] : [propertyIds.serverKeepAlive, ...uint16(keepAliveSeconds)]),
     propertyIds.sessionExpiry,
     ...uint32(0),
     propertyIds.receiveMaximum,
@@ -63,12 +77,19 @@ export function encodeDisconnect(code: number): Uint8Array {
 }
 
 /** @param packetId of QoS 1; 0 for QoS 0 */
-export function encodePublish(level: ProtocolLevel, topic: string, payload: string, packetId: number): Uint8Array {
+export function encodePublish(
+  level: ProtocolLevel,
+  topic: string,
+  payload: string,
+  packetId: number,
+  isRetained = false,
+): Uint8Array {
   const [name, content] = [encoder.encode(topic), encoder.encode(payload)];
   const nameLength = uint16(name.length);
   const tail = [...(packetId === 0 ? [] : uint16(packetId)), ...(level < 5 ? [] : [0])];
   const length = remainingLength(nameLength.length + name.length + tail.length + content.length);
-  return join([[packetId === 0 ? 0x30 : 0x32], length, nameLength, name, tail, content]);
+  const first = (packetId === 0 ? 0x30 : 0x32) + (isRetained ? 1 : 0);
+  return join([[first], length, nameLength, name, tail, content]);
 }
 
 function packet(first: number, body: readonly number[]): Uint8Array {

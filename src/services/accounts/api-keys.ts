@@ -17,7 +17,7 @@ import {
   RefusedError,
 } from '../../domain/refusal.ts';
 import type { ApiKeyBody } from '../../protocol/http/api-keys.ts';
-import { tellRelays } from '../../objects/calls/stubs.ts';
+import { callHome, hasAnswer, tellRelays } from '../../objects/calls/stubs.ts';
 import { recordSecurityEvent } from './security-events.ts';
 import { isWithinShield } from '../../pacing/rate-limits.ts';
 import { BlockedAddresses, rememberNewest } from '../../domain/newest.ts';
@@ -99,7 +99,13 @@ export async function removeApiKey(context: ServiceContext, userId: number, keyI
 export async function noteEndedKeys({ env }: ServiceContext, keyIds: readonly string[]): Promise<void> {
   deletionCount += 1;
   for (const keyId of keyIds) knownKeys.delete(keyId);
-  if (keyIds.length > 0) await tellRelays(env, (relay) => relay.endKeys(keyIds));
+  if (keyIds.length === 0) return;
+  await Promise.all([tellRelays(env, (relay) => relay.endKeys(keyIds)), endHomes({ env }, keyIds)]);
+}
+
+/** Of keys that end, or whose account is disabled. A home that cannot be told finds out within five minutes. */
+export async function endHomes({ env }: Pick<ServiceContext, 'env'>, keyIds: readonly string[]): Promise<void> {
+  await Promise.all(keyIds.map((keyId) => hasAnswer(callHome(env, keyId, 'idempotent').end())));
 }
 
 /** Whose key this is. An address with too many wrong pairs is refused, except with keys that are known here. */

@@ -1,5 +1,6 @@
 // What an operator does from the console: search, sign-up, whole accounts, credentials at a broker. Long work goes slice by slice,
 // each by the use case that the account itself would call, so that sessions, broker and records stay one.
+import { listKeyIds } from '../../db/accounts/api-keys.ts';
 import { disableUser, eraseUser, writeSetting } from '../../db/accounts/operator.ts';
 import {
   findDevicesNamed,
@@ -22,6 +23,7 @@ import { deleteDevice } from '../devices/deletion.ts';
 import { pageEvents, readStatus } from '../devices/views.ts';
 import { changeDevice } from '../devices/devices.ts';
 import { removeMember } from '../devices/sharing.ts';
+import { endHomes } from '../accounts/api-keys.ts';
 import { issuePasswordReset } from '../accounts/password-resets.ts';
 import { pageSecurityEvents } from '../accounts/security-events.ts';
 import { setTelling } from '../webhooks.ts';
@@ -125,6 +127,7 @@ async function revokeAccount(context: ServiceContext, userId: number): Promise<v
   await disableUser(context.primary(), userId, Date.now());
   forgetRevokedUsers();
   await tellRelays(context.env, (relay) => relay.endUser(userId));
+  await endHomes(context, await listKeyIds(context.primary(), userId));
   await setTelling(context, userId, 'off');
 }
 

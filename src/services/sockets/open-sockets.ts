@@ -1,13 +1,22 @@
 // Passes WebSockets on to the objects that hold them. A device's socket wakes the object before anybody has shown a password:
-// only so many a minute do; for those beyond, the Worker reads CONNECT first.
+// only so many a minute do; for those beyond, and for homes, the Worker reads CONNECT first and checks what it shows.
+import { digestIfCertified } from '../../crypto/messaging-password.ts';
+import { actorOf, hasScope } from '../../domain/access.ts';
+import { connectRefusalOf } from '../../domain/direct/answer-codes.ts';
+import { readLogin } from '../../domain/direct/connect.ts';
+import { readHomeLogin } from '../../domain/home/login.ts';
 import { rememberNewest } from '../../domain/newest.ts';
 import { invalidInput, notFound, RefusedError, type Limit } from '../../domain/refusal.ts';
 import { isDeviceId } from '../../domain/topics.ts';
-import { callBrokerLink, callDevice, callRelay, relayShardOf } from '../../objects/calls/stubs.ts';
-import { directAddressHeader } from '../../objects/device/mqtt/sockets.ts';
+import { callBrokerLink, callDevice, callHome, callRelay, relayShardOf } from '../../objects/calls/stubs.ts';
+import { homeOwnerHeader } from '../../objects/home/home-broker.ts';
+import type { Admission } from '../../objects/mqtt/pump.ts';
+import { directAddressHeader } from '../../objects/mqtt/sockets.ts';
 import { relayAddressHeader } from '../../objects/relay/socket.ts';
 import { mqttSubprotocol } from '../../protocol/gateway.ts';
+import type { ConnectPacket } from '../../protocol/mqtt-codec/client-packets.ts';
 import type { ServiceContext } from '../../context.ts';
+import { authenticateKey } from '../accounts/api-keys.ts';
 import { UnprovenBudget } from './unproven-budget.ts';
 import { openUnproven } from './unproven-socket.ts';
 
@@ -37,18 +46,61 @@ export async function openRelay({ env, config, clientAddress }: ServiceContext, 
 export async function openDevice(context: ServiceContext, request: Request, deviceId: string) {
   const nowMs = Date.now();
   if (!isDeviceId(deviceId) || (missing.get(deviceId)?.untilMs ?? 0) > nowMs) throw notFound('device', deviceId);
-  const subprotocol = selectSubprotocol(request);
-  if (subprotocol === undefined && request.headers.has('Sec-WebSocket-Protocol')) {
-    throw invalidInput('Sec-WebSocket-Protocol', 'expected mqtt');
-  }
+  const subprotocol = requireSubprotocol(request);
   if (context.config.rateLimits === 'production' && !unproven.take(deviceId, context.clientAddress, nowMs)) {
-    return answerUpgrade(openUnproven(context, deviceId), subprotocol);
+    const admit = (packet: ConnectPacket) => admitDevice(context, deviceId, packet);
+    return answerUpgrade(openUnproven(context, { about: { deviceId }, admit }), subprotocol);
   }
   const device = callDevice(context.env, deviceId, 'once');
   const { webSocket } = await device.fetch(withHeader(request, directAddressHeader, context.clientAddress));
   if (webSocket !== null) return answerUpgrade(webSocket, subprotocol);
   rememberNewest(missing, deviceId, { untilMs: nowMs + rememberMissingMs }, maxMissing);
   throw notFound('device', deviceId);
+}
+
+/** MQTT on the object of the API key that CONNECT shows. */
+export function openHome(context: ServiceContext, request: Request): Response {
+  const subprotocol = requireSubprotocol(request);
+  const about = { home: context.clientAddress };
+  return answerUpgrade(openUnproven(context, { about, admit: (packet) => admitHome(context, packet) }), subprotocol);
+}
+
+export async function admitDevice(
+  context: ServiceContext,
+  deviceId: string,
+  packet: ConnectPacket,
+): Promise<Admission> {
+  const { env, config, clientAddress } = context;
+  const login = readLogin(packet, deviceId);
+  if ('refusal' in login) return login;
+  const digest = await digestIfCertified(config.messagingSecrets, login.device, login.password);
+  if (!digest.ok) return { refusal: connectRefusalOf(digest.refusal), because: digest.refusal };
+  return openObject(callDevice(env, deviceId, 'once'), { [directAddressHeader]: clientAddress });
+}
+
+async function admitHome(context: ServiceContext, packet: ConnectPacket): Promise<Admission> {
+  const login = readHomeLogin(packet);
+  if ('refusal' in login) return login;
+  const key = await authenticateKey(context, login.keyId, login.password);
+  if (!key.ok) return { refusal: connectRefusalOf(key.refusal), because: key.refusal };
+  if (!hasScope(key.value, 'readReports')) return { refusal: 'not_authorized' };
+  const headers = {
+    [directAddressHeader]: context.clientAddress,
+    [homeOwnerHeader]: JSON.stringify({ actor: actorOf(key.value), origin: new URL(context.requestUrl).origin }),
+  };
+  return openObject(callHome(context.env, login.keyId, 'once'), headers);
+}
+
+async function openObject(object: Pick<Fetcher, 'fetch'>, given: Record<string, string>): Promise<Admission> {
+  const headers = new Headers({ Upgrade: 'websocket' });
+  for (const [name, value] of Object.entries(given)) headers.set(name, encodeURIComponent(value));
+  try {
+    const { webSocket } = await object.fetch(new Request('https://object/mqtt', { headers }));
+    return webSocket ?? { refusal: 'bad_credentials' };
+  } catch (error) {
+    if (error instanceof RefusedError) return { refusal: connectRefusalOf(error.refusal), because: error.refusal };
+    throw error;
+  }
 }
 
 function withHeader(request: Request, name: string, address: string): Request {
@@ -60,6 +112,15 @@ function withHeader(request: Request, name: string, address: string): Request {
 function selectSubprotocol(request: Request): string | undefined {
   const names = request.headers.get('Sec-WebSocket-Protocol')?.split(',') ?? [];
   return names.map((name) => name.trim()).find((name) => subprotocols.includes(name));
+}
+
+/** @throws RefusedError for a client that asks for other ones */
+function requireSubprotocol(request: Request): string | undefined {
+  const subprotocol = selectSubprotocol(request);
+  if (subprotocol === undefined && request.headers.has('Sec-WebSocket-Protocol')) {
+    throw invalidInput('Sec-WebSocket-Protocol', 'expected mqtt');
+  }
+  return subprotocol;
 }
 
 function answerUpgrade(webSocket: WebSocket, subprotocol: string | undefined): Response {

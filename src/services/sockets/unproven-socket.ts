@@ -1,9 +1,9 @@
-// A device's WebSocket beyond the budget of unproven logins: the Worker reads CONNECT first and wakes no object for a guess.
-// Limits how many wait for a good CONNECT, by address and in all, and for how long. It must not read MQTT itself.
+// An MQTT WebSocket whose CONNECT the Worker reads first, so that a guess wakes no object: of a home, and of a device beyond the budget
+// of unproven logins. Limits how many wait for a good CONNECT, by address and in all, and for how long. It must not read MQTT itself.
 import { runInBackground, type ServiceContext } from '../../context.ts';
 import { RefusedError } from '../../domain/refusal.ts';
 import { answerClose, closeIfOpen } from '../../objects/calls/open-socket.ts';
-import { MqttPump } from '../../objects/device/mqtt/pump.ts';
+import { MqttPump, type PumpedClient } from '../../objects/mqtt/pump.ts';
 
 const connectWithinMs = 10_000;
 /** An isolate has 128 MiB; what each one may send before its login is answered must fit into it. */
@@ -13,7 +13,10 @@ type Waiting = { address: string; end: (code: number, reason: string) => void };
 
 const waiting = new Set<Waiting>();
 
-export function openUnproven({ env, config, clientAddress: address }: ServiceContext, deviceId: string): WebSocket {
+export function openUnproven(
+  { env, config, clientAddress: address }: ServiceContext,
+  { about, admit }: Pick<PumpedClient, 'about' | 'admit'>,
+): WebSocket {
   const max = config.limits.directUnconnectedPerAddress;
   const ofAddress = [...waiting].filter((socket) => socket.address === address).length;
   if (ofAddress >= max) {
@@ -27,7 +30,7 @@ export function openUnproven({ env, config, clientAddress: address }: ServiceCon
     clearTimeout(deadline);
     waiting.delete(entry);
   };
-  const pump = new MqttPump(env, { socket: server, address, deviceId, onConnected: settle, onEnded: settle });
+  const pump = new MqttPump(env, { socket: server, about, admit, onConnected: settle, onEnded: settle });
   const end = (code: number, reason = ''): void => {
     if (reason !== '') closeIfOpen(server, code, reason);
     pump.closed(code);

@@ -3,7 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import type { DirectSessionEnd } from '../../../src/domain/device/presence/direct-session.ts';
 import { readLimits } from '../../../src/limits.ts';
-import { DirectConnection } from '../../../src/objects/device/mqtt/connection.ts';
+import { DirectConnection } from '../../../src/objects/mqtt/connection.ts';
 import { CoreDevice } from './core-device.ts';
 import { directLimits } from '../../../src/domain/direct/direct-limits.ts';
 

@@ -6,7 +6,9 @@ import { describe, expect, it, vi } from 'vitest';
 import { readConfig } from '../../../src/config.ts';
 import { createContext } from '../../../src/context.ts';
 import { createSecret } from '../../../src/crypto/secrets.ts';
+import type { ConnectPacket } from '../../../src/protocol/mqtt-codec/client-packets.ts';
 import { topicOf } from '../../../src/domain/topics.ts';
+import { admitDevice } from '../../../src/services/sockets/open-sockets.ts';
 import { openUnproven } from '../../../src/services/sockets/unproven-socket.ts';
 import {
   connectPacket,
@@ -34,7 +36,9 @@ function open(
   const bindings = { ...env, ...changed } as Env;
   const config = readConfig(bindings);
   const limits = { ...config.limits, directUnconnectedPerAddress: perAddress };
-  return DirectClient.over(openUnproven(createContext(bindings, { ...config, limits }, address), deviceId));
+  const context = createContext(bindings, { ...config, limits }, address);
+  const admit = (packet: ConnectPacket) => admitDevice(context, deviceId, packet);
+  return DirectClient.over(openUnproven(context, { about: { deviceId }, admit }));
 }
 
 async function connect(device: TestDevice, opening?: Opening, options?: ConnectOptions): Promise<DirectClient> {

@@ -7,7 +7,8 @@ import type { DeviceState } from '../core/state.ts';
 import type { PropertyReport } from '../messages/properties.ts';
 import type { CommandWitness } from '../witness/witness.ts';
 
-type CommandGiver = { userId: number; withKey: boolean };
+/** `via`: a home of the user, with the API key. */
+type CommandGiver = { userId: number; withKey: boolean; via?: 'home' };
 
 export type Command = {
   commandId: string;

@@ -48,6 +48,7 @@ export type CommandRequest = {
   ensures?: 'on' | 'off' | undefined;
   /** What `waitSeconds` waits for; absent: the reply. */
   until?: 'witnessed' | undefined;
+  via?: 'home' | undefined;
 };
 
 export type AcceptedCommand = Pick<IdempotencyRecord, 'commandId' | 'deviceOnline' | 'expiresAtMs' | 'publication'>;
@@ -94,7 +95,7 @@ export function acceptRequest(
     return { state, result: former.digest === digest ? { ok: true, value: former } : keyIsTaken };
   const refusal = refuseCommand(state) ?? refuseUnseen(state, ensures, decision.nowMs);
   if (refusal !== undefined) return refused(state, refusal);
-  const giver = 'actor' in input ? sourceOf(input.actor) : { guestLinkId: input.guestLinkId };
+  const giver = 'actor' in input ? sourceOf(input.actor, request.via) : { guestLinkId: input.guestLinkId };
   const hold = lease !== undefined && state.identity.supportsHold === true ? { holdSeconds: lease.seconds } : {};
   const source = { ...decision.newCommand(), params, ...giver, ...hold, ...(ensures && { ensures }) };
   const command = life.acceptCommand(source, ttlSeconds, decision.nowMs);
@@ -125,8 +126,12 @@ export function userKey({ userId }: Actor, { idempotencyKey }: CommandRequest): 
   return idempotencyKey === undefined ? undefined : `${userId}\n${idempotencyKey}`;
 }
 
-export function sourceOf({ userId, keyId }: Pick<Actor, 'userId' | 'keyId'>): Pick<Command, 'givenBy' | 'keyId'> {
-  return keyId === null ? { givenBy: { userId, withKey: false } } : { givenBy: { userId, withKey: true }, keyId };
+export function sourceOf(
+  { userId, keyId }: Pick<Actor, 'userId' | 'keyId'>,
+  via?: 'home',
+): Pick<Command, 'givenBy' | 'keyId'> {
+  if (keyId === null) return { givenBy: { userId, withKey: false } };
+  return { givenBy: { userId, withKey: true, ...(via && { via }) }, keyId };
 }
 
 type CommandRefusal = Extract<Refusal, { kind: 'device_not_activated' | 'device_disabled' | 'product_readonly' }>;
@@ -265,7 +270,7 @@ export function viewCommand(state: DeviceState, command: Command, nowMs: number,
     final: life.isFinal(command, described.state, nowMs),
     replyCode: command.replyCode,
     params: command.params,
-    givenBy: givenBy === undefined ? null : { userId, withKey: givenBy.withKey },
+    givenBy: givenBy === undefined ? null : { ...givenBy, userId },
     guestLinkId: isWhole ? guestLinkId : null,
     scheduleId,
     kept: command.isQueued,

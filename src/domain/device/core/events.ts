@@ -229,6 +229,8 @@ export type Effect =
   | { kind: 'ask_witness'; deviceId: string; untilMs: number; commandId: string | null }
   /** It comes back as `watcher_ended` if the device does not watch this one any more. */
   | { kind: 'tell_watcher'; deviceId: string; reading: Reading }
+  /** They ask what became of the device. */
+  | { kind: 'tell_homes' }
   | { kind: 'learn_webhooks'; readers: readonly number[] }
   /** Send the wanted of the events after that number; it comes back as `events_taken`. */
   | {

@@ -29,6 +29,8 @@ export type Webhooks = {
   isComplete: boolean;
   rules?: ReadonlyMap<number, NoticeRules>;
   list: readonly (WebhookFilter & { userId: number; isOld: boolean })[];
+  /** A reader has a home: it is told of what no message shows. */
+  hasHome?: boolean;
 };
 
 export const noWebhooks: Webhooks = { isComplete: true, list: [] };
@@ -104,14 +106,17 @@ export function noteEvents(before: DeviceState, state: DeviceState, decision: De
   const { nowMs } = decision;
   const webhooks = decision.webhooksOf(readersOf(state));
   const mine = { ...webhooks, list: webhooks.list.filter((webhook) => wantsDevice(webhook, state.identity)) };
-  if (mine.isComplete && mine.list.length === 0) return withoutConsumers(state);
+  const { hasHome = false } = webhooks;
+  if (mine.isComplete && mine.list.length === 0)
+    return withoutConsumers(hasHome ? tellHomes(before, state, decision) : state);
   const owners = usersWith(ownershipOf(state), 'readSharing');
   const typesOf = ({ types, userId }: Webhooks['list'][number]) =>
     types.filter((type) => owners.includes(userId) || !privateTypes.includes(type));
   const present = mine.list.filter(({ isOld }) => !isOld);
   const wanted = new Map(present.map((webhook) => [webhook.webhookId, typesOf(webhook)]));
   const isWanted = (type: EventType) => !mine.isComplete || [...wanted.values()].some((types) => types.includes(type));
-  const { loaded, ended } = endCommands(before, state, isWanted('command.settled'), nowMs);
+  const { loaded, ended } = endCommands(before, state, hasHome || isWanted('command.settled'), nowMs);
+  if (hasHome) noteForHomes(before, state, ended.length > 0, decision);
   const drafts = [...changesOf(before, state, nowMs), ...ended].filter(({ type }) => isWanted(type));
   const { last } = state.outgoing;
   const events = drafts.map((draft, index): OutgoingEvent => ({ number: last + index + 1, ...draft }));
@@ -128,6 +133,19 @@ export function noteEvents(before: DeviceState, state: DeviceState, decision: De
     next,
   );
   return send(noted, wanted, mine.isComplete, decision);
+}
+
+function tellHomes(before: DeviceState, state: DeviceState, decision: Decision): DeviceState {
+  const { loaded, ended } = endCommands(before, state, true, decision.nowMs);
+  noteForHomes(before, state, ended.length > 0, decision);
+  return loaded === null ? state : { ...state, commands: { ...state.commands, loaded } };
+}
+
+/** A home reads what became of a command, of the witness, and of the device. */
+function noteForHomes(before: DeviceState, state: DeviceState, hasEnded: boolean, { effects }: Decision): void {
+  const [former, present] = [before, state].map(({ witness }) => [witness.actual?.value, witness.settings]);
+  const isSeenOtherwise = former?.some((part, index) => part !== present?.[index]) === true;
+  if (hasEnded || isSeenOtherwise) effects.push({ kind: 'tell_homes' });
 }
 
 /** The answer to a call before a redelivery counts no more. */

@@ -4,13 +4,18 @@ import { pubackCodeOf } from '../../../domain/direct/answer-codes.ts';
 import { grantedQos, notePublished, type DirectSession, type DirectStep } from '../../../domain/direct/session.ts';
 import type { DirectTaken } from '../../../domain/device/core/events.ts';
 import { droppedReason } from '../../../protocol/bridge.ts';
+import type { TopicAction } from '../../../protocol/mqtt.ts';
 import { join } from '../../../protocol/mqtt-codec/byte-cursor.ts';
 import { encodePuback, encodePublish } from '../../../protocol/mqtt-codec/server-packets.ts';
-import type { DirectConnection } from './connection.ts';
+import type { DirectConnection } from '../../mqtt/connection.ts';
 import type { RelayMessage } from '../../calls/push-to-relays.ts';
 import { directLimits } from '../../../domain/direct/direct-limits.ts';
 
-export function answer(connection: DirectConnection, step: DirectStep, outcome: DirectTaken | undefined): void {
+export function answer(
+  connection: DirectConnection,
+  step: DirectStep<TopicAction>,
+  outcome: DirectTaken | undefined,
+): void {
   const { level } = step.session;
   const parts = step.replies.map((reply) =>
     reply.kind === 'bytes'
@@ -23,7 +28,7 @@ export function answer(connection: DirectConnection, step: DirectStep, outcome: 
 
 /** Subscribers get what the device sent, also what the service cannot read, but nothing of too many. */
 export function sortMessages(
-  step: DirectStep,
+  step: DirectStep<TopicAction>,
   outcome: DirectTaken,
 ): { heard: RelayMessage[]; refusedBecause: string[] } {
   const heard: RelayMessage[] = [];
