@@ -90,7 +90,8 @@ export class HomeAssistant {
   }
 
   get lastWords(): string {
-    return `its last lines are ${this.log.split('\n').slice(-20).join('\n')}`;
+    const lines = this.log.split('\n').slice(-20);
+    return `its last lines are ${lines.map((line) => line.slice(0, 300)).join('\n')}`;
   }
 
   async restart(): Promise<void> {

@@ -108,10 +108,14 @@ it('names, new devices and removals follow, also for a client that was away', as
   await home.until('the new name', () => nameOf() === 'Hall light');
   await dataOf(owner.api.devices[':deviceId'].$delete(param(device)));
   await home.until('the removal', () => home.last(device.deviceId, 'config') === null);
+  const moved = await makeSwitch('moved');
+  await home.until('the other new device', () => home.last(moved.deviceId, 'state') !== undefined);
   await home.leave();
+  await moved.report({ position: 'up' });
   await dataOf(owner.api.devices[':deviceId'].$delete(param(stayed)));
   const back = await open(key, { clientId: 'follows' });
   await back.follow();
+  await back.untilState(moved.deviceId, { position: 'up' });
   const configs = () => back.mqtt.heard.filter(({ topic }) => topic.includes(stayed.deviceId));
   // Home Assistant takes back what it is told of anew.
   await back.until('discovery and removal', () => configs().length === 2);

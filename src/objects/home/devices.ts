@@ -98,6 +98,11 @@ export class HomeDevices {
     this.noteChanged(deviceId, false);
   }
 
+  /** All is asked anew. */
+  forgetAll(): void {
+    this.#known.clear();
+  }
+
   async controlModeOf(deviceId: string): Promise<string | undefined> {
     const known = this.#knownOf(deviceId);
     if (known.view === undefined) await this.#read(deviceId, known);

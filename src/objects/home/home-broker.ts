@@ -103,7 +103,10 @@ export class HomeBroker extends DurableObject<Env> {
   }
 
   #began(): void {
-    if (this.#listening !== undefined && this.#clients.hasAny()) return;
+    const isHeard = this.#clients.hasAny();
+    if (this.#listening !== undefined && isHeard) return;
+    // What changed while nobody listened was not heard.
+    if (!isHeard) this.#devices.forgetAll();
     this.#listening = hasAnswer(this.#listen());
     inBackground(this.ctx, 'listen to devices', this.#listening);
   }
@@ -160,7 +163,8 @@ export class HomeBroker extends DurableObject<Env> {
     if (!takeToken(this.#orders, orderRate, Date.now())) {
       return refuse({ kind: 'rate_limited', limit: 'homeOrders', retryAfterSeconds: 1 });
     }
-    if (isRedelivery && action === 'press') {
+    // Home Assistant sends an unacknowledged order again when it is back, however late that is.
+    if (isRedelivery) {
       return refuse({ kind: 'invalid_input', path: action, problem: 'comes again, and may have been carried out' });
     }
     const order = readOrder(action, payload);

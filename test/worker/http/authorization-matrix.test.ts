@@ -8,6 +8,7 @@ import { memberRoles } from '../../../src/protocol/vocabulary.ts';
 import { exampleBody, listOperations, type Operation } from '../../../rig/inputs/openapi-document.ts';
 import { createKey, prepareCallers, ways, type Callers, type Key } from '../rig/authorization-callers.ts';
 import { call, createUser, openSession, send, type CallOptions } from '../rig/clients/client.ts';
+import { connectPacket, DirectClient } from '../rig/clients/direct.ts';
 import { openRelay } from '../rig/clients/relay.ts';
 
 /** What everybody may call. A route that is neither here nor protected in the reference fails the first test. */
@@ -136,11 +137,12 @@ describe.each(ways)('with a device connected %s', (way) => {
       }
     });
 
-    it('is no API key of another product', async () => {
-      const { operations, ownerObjects, keyOfOtherProduct: key } = callers;
+    it('is no API key of another product, or for another device', async () => {
+      const { operations, ownerObjects, keyOfOtherProduct: key, keyOfOtherDevice } = callers;
       const withProduct = operations.filter(({ path }) => /\{(deviceId|productKey)\}/.test(path)).filter(takesKeys);
       expect(withProduct.length).toBeGreaterThan(10);
       expect(await lettingIn(withProduct, ownerObjects, { key }, /^403 forbidden$/)).toEqual([]);
+      expect(await lettingIn(withProduct, ownerObjects, { key: keyOfOtherDevice }, /^403 forbidden$/)).toEqual([]);
       const withoutIds = operations.filter((one) => takesKeys(one) && !one.path.includes('{'));
       // Each of them is tried below, in authorization-views.test.ts, webhooks.test.ts, bulk.test.ts or collections.test.ts.
       const reads = ['GET devices', 'GET groups', 'GET products', 'GET scenes', 'GET users/me', 'GET webhooks'];
@@ -249,14 +251,14 @@ describe.each(ways)('with a device connected %s', (way) => {
     });
 
     it('changed nothing by trying', async () => {
-      const { owner, ownerObjects, scopedKeys, keyOfOtherProduct } = callers;
+      const { owner, ownerObjects, scopedKeys, keyOfOtherProduct, keyOfOtherDevice } = callers;
       const { token } = owner.user;
       const { productKey, deviceId } = ownerObjects;
       expect(await call('GET', `/products/${productKey}`, { token })).toMatchObject({ data: { name: 'Switch' } });
       expect(await call('GET', `/devices/${deviceId}`, { token })).toMatchObject({ data: { deviceSN: 'SN-matrix-1' } });
       expect(await call('GET', '/users/me', { key: owner.key })).toMatchObject({ data: { userId: owner.user.userId } });
       const { list } = (await call<{ list: Key[] }>('GET', '/users/api-keys', { token })).data;
-      const made = [owner.key, ...Object.values(scopedKeys), keyOfOtherProduct];
+      const made = [owner.key, ...Object.values(scopedKeys), keyOfOtherProduct, keyOfOtherDevice];
       expect(list.map(({ keyId }) => keyId).toSorted()).toEqual(made.map(({ keyId }) => keyId).toSorted());
     });
 
@@ -272,6 +274,26 @@ describe.each(ways)('with a device connected %s', (way) => {
       }
       expect(letIn).toEqual([]);
       expect(await isLetIn(device.mqtt.password)).toBe(true);
+    });
+
+    it('is at a home by an API key that may read, and by nothing that opens another door', async () => {
+      const { owner, stranger, device, badCredentials, scopedKeys } = callers;
+      const isLetIn = async (name = '', password = '') => {
+        const client = await DirectClient.open('home');
+        client.send(connectPacket({ name, password, deviceId: '', productKey: '' }, { clientId: 'matrix' }));
+        const answer = await client.next();
+        client.drop();
+        return answer.type === 2 && answer.body[1] === 0;
+      };
+      const letIn: string[] = [];
+      for (const [what, { token, key = owner.key }] of Object.entries(badCredentials)) {
+        const value = token ?? (key === owner.key ? '' : key.apiKey);
+        if (await isLetIn(key.keyId, value === owner.key.apiKey ? stranger.key.apiKey : value)) letIn.push(what);
+      }
+      if (await isLetIn(device.mqtt.username, device.mqtt.password)) letIn.push('a device');
+      if (await isLetIn(scopedKeys.control.keyId, scopedKeys.control.apiKey)) letIn.push('a key that may not read');
+      expect(letIn).toEqual([]);
+      expect(await isLetIn(owner.key.keyId, owner.key.apiKey)).toBe(true);
     });
 
     it('lets the owner in everywhere, which proves the refusals above', async () => {

@@ -38,6 +38,7 @@ const group = 'groupId name deviceIds[] tag productKey createdAt';
 const counted = 'up middle down unknown offline forbidden'.replaceAll(/\S+/g, 'counts.$&');
 const groupState = `${group} ${counted} devices[].deviceId devices[].name devices[].online devices[].position`;
 const scene = 'sceneId name items[].deviceId items[].command.action putBack deadlineSeconds createdAt';
+const apiKey = 'keyId description scopes[] productKey deviceIds createdAt lastUsedAt';
 const invitation = 'invitationId role createdAt expiresAt';
 
 const forEverybody = {};
@@ -52,7 +53,8 @@ const table: Record<string, Record<string, string>> = {
   '/api/v1/asyncapi.json': forEverybody,
   '/api/v1/users/me': { [names.join(' ')]: account },
   '/api/v1/users/api-keys': {
-    'owner productOwner stranger': paged('keyId description scopes[] productKey createdAt lastUsedAt'),
+    'owner productOwner': paged(`${apiKey} deviceIds[]`),
+    stranger: paged(apiKey),
     'operator viewer': empty,
   },
   '/api/v1/users/me/security-events': {

@@ -51,6 +51,7 @@ export async function prepareCallers(way: Way) {
   const holder = await createUser();
   const claimed = (await activate(productKey, await tokenOf(holder), { deviceSN: 'SN-claimed' })).data;
   const unclaimed = (await activate(productKey, undefined, { deviceSN: 'SN-unclaimed' })).data;
+  const keyOfOtherDevice = await createKey(owner.user, { deviceIds: [unclaimed.deviceId] });
   const members = { operator: await createUser(), viewer: await createUser() };
   for (const role of memberRoles) await share({ deviceId, productKey }, members[role], role, owner.user);
   const invited = await invite({ deviceId, productKey }, { email: 'nobody@example.test' }, 'viewer', owner.user);
@@ -129,6 +130,8 @@ export async function prepareCallers(way: Way) {
     /** One for each scope, and one of all scopes for another product of the same owner. */
     scopedKeys,
     keyOfOtherProduct,
+    /** Of all devices that the owner has, for another one alone. */
+    keyOfOtherDevice,
     members,
     /** Has claimed a device of the same product. */
     holder,
