@@ -33,6 +33,8 @@ export const directSessionSchema = z.object({
       isNoLocal: z.boolean(),
       /** Messages keep their retain flag (MQTT5 3.8.3.1). */
       keepsRetain: z.boolean().optional(),
+      /** Its messages carry it (MQTT5 3.8.2.1.2). */
+      id: z.number().optional(),
     }),
   ),
   lastPacketAtMs: z.number(),
@@ -61,6 +63,7 @@ export type SessionRules<Action extends string> = {
   /** Characters of all filters. */
   maxFiltersLength: number;
   maxGrantedQos: 0 | 1;
+  takesSubscriptionIds: boolean;
   /** Undefined: it may not publish there. */
   publishRight: (topic: string) => { action: Action; mayRetain: boolean } | undefined;
   /** Whether a client that sends it has read all that it was sent before. */
@@ -105,6 +108,7 @@ export function rulesOf(device: DeviceIdentity): SessionRules<TopicAction> {
     maxSubscriptions: directLimits.subscriptions,
     maxFiltersLength: directLimits.filtersLength,
     maxGrantedQos: 1,
+    takesSubscriptionIds: false,
     publishRight: (topic) => own.get(topic),
     // A reply to a command.
     provesReading: (action, text) => mentionedCommands(action, text).length > 0,
@@ -267,14 +271,16 @@ function takeSubscribe<Action extends string>(
   packet: SubscribePacket,
   rules: SessionRules<Action>,
 ): DirectEnd | undefined {
-  if (packet.hasSubscriptionId) return { reason: 'subscription_ids_not_supported' };
+  const { subscriptionId: id } = packet;
+  if (id !== undefined && !rules.takesSubscriptionIds) return { reason: 'subscription_ids_not_supported' };
   const codes = packet.filters.map(({ filter, qos, isNoLocal, keepsRetain, retained }) => {
     const { subscriptions, level, isBroker = false } = step.session;
     const others = subscriptions.filter((entry) => entry.filter !== filter);
     const refusal = refuseFilter(filter, rules, others);
     if (refusal !== undefined) return subackCodeOf(level, refusal);
     const granted = qos === 0 ? 0 : rules.maxGrantedQos;
-    const entry = { filter, qos: granted, isNoLocal, ...((keepsRetain || isBroker) && { keepsRetain: true }) };
+    const marks = { ...((keepsRetain || isBroker) && { keepsRetain: true }), ...(id !== undefined && { id }) };
+    const entry = { filter, qos: granted, isNoLocal, ...marks };
     step.session = { ...step.session, subscriptions: [...others, entry] };
     const isNew = others.length === subscriptions.length;
     step.granted.push({ filter, wantsRetained: retained === 'always' || (retained === 'if_new' && isNew) });

@@ -48,6 +48,7 @@ export const homeRules: SessionRules<HomeAction> = {
   maxFiltersLength: 40 * maxSubscriptions,
   // The connection keeps the order and loses nothing while it lasts; the next one begins with the present state.
   maxGrantedQos: 0,
+  takesSubscriptionIds: true,
   publishRight: (topic) => {
     const action = topic === birthTopic ? 'birth' : readOrderTopic(topic)?.action;
     return action && { action, mayRetain: false };

@@ -88,10 +88,7 @@ export class HomeClients {
 
   /** To all who subscribed to the topic. */
   publish(topic: string, payload: string): void {
-    for (const { connection, session } of this.#sockets.open()) {
-      const matching = indexOf(session.subscriptions).find(topic);
-      if (matching.length > 0) this.#send(connection, topic, payload, isKept(matching));
-    }
+    for (const { connection } of this.#sockets.open()) this.#send(connection, topic, payload, 'news');
   }
 
   async #logIn(connection: DirectConnection, packet: ConnectPacket): Promise<void> {
@@ -167,14 +164,10 @@ export class HomeClients {
     inBackground(this.#ctx, 'take an order', acknowledged);
   }
 
-  /** Not as retained messages: Home Assistant takes one of these for each subscription. */
   #repeatDiscovery(connection: DirectConnection): void {
-    const send: SendRetained = (topic, payload) => {
-      const matching = indexOf(connection.session?.subscriptions ?? []).find(topic);
-      if (matching.length > 0) this.#send(connection, topic, payload, isKept(matching));
-    };
     // What is under way says it already.
     if (this.#wanted.has(connection.socket)) return;
+    const send: SendRetained = (topic, payload) => this.#send(connection, topic, payload, 'news');
     inBackground(this.#ctx, 'repeat discovery', this.#home.sendRetained([discovery], send));
   }
 
@@ -189,10 +182,7 @@ export class HomeClients {
   }
 
   async #sendRetained(connection: DirectConnection, wanted: Set<string>): Promise<void> {
-    const send: SendRetained = (topic, payload, isNews) => {
-      const matching = indexOf(connection.session?.subscriptions ?? []).find(topic);
-      this.#send(connection, topic, payload, isNews !== true || isKept(matching));
-    };
+    const send: SendRetained = (topic, payload, as = 'retained') => this.#send(connection, topic, payload, as);
     try {
       while (wanted.size > 0 && connection.isOpen()) {
         const filters = [...wanted];
@@ -205,10 +195,14 @@ export class HomeClients {
     }
   }
 
-  #send(connection: DirectConnection, topic: string, payload: string, isRetained: boolean): void {
+  /** News has no retain flag: Home Assistant takes one retained message for each of its subscriptions. */
+  #send(connection: DirectConnection, topic: string, payload: string, as: 'retained' | 'news'): void {
     const { session } = connection;
-    if (session === null || !connection.isOpen()) return;
-    const bytes = encodePublish(session.level, topic, payload, 0, isRetained);
+    const matching = indexOf(session?.subscriptions ?? []).find(topic);
+    if (session === null || !connection.isOpen() || matching.length === 0) return;
+    const isRetained = as === 'retained' || matching.some(({ keepsRetain }) => keepsRetain === true);
+    const subscriptionIds = matching.flatMap(({ id }) => id ?? []);
+    const bytes = encodePublish(session.level, topic, payload, 0, { isRetained, subscriptionIds });
     // MQTT5-3.1.2-24
     if (bytes.length > session.maxPacketBytes) return;
     const unreadBytes = session.unreadBytes + bytes.length;
@@ -239,7 +233,6 @@ export class HomeClients {
 }
 
 const rowOf = ({ startedAtMs }: DirectSession): string => `subscriptions ${startedAtMs}`;
-const isKept = (matching: Subscriptions): boolean => matching.some(({ keepsRetain }) => keepsRetain === true);
 
 const indices = new WeakMap<Subscriptions, { find: (topic: string) => Subscriptions }>();
 

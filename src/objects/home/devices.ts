@@ -21,8 +21,7 @@ import { inBackground } from '../calls/background.ts';
 import { callDevice, resultOr } from '../calls/stubs.ts';
 
 type Publish = (topic: string, payload: string) => void;
-/** `isNews`: not as a retained message. */
-export type SendRetained = (topic: string, payload: string, isNews?: true) => void;
+export type SendRetained = (topic: string, payload: string, as?: 'retained' | 'news') => void;
 
 /** `origin`: of the service, as a client last reached it. */
 export type HomeOwner = { actor: Actor; origin: string };
@@ -126,7 +125,7 @@ export class HomeDevices {
         if (isTold) send(config, former);
         const said = this.#isPresent(id) ? this.#knownOf(id).said : [[config, ''] as const];
         for (const [topic, payload] of said) {
-          if (isWanted(topic)) send(topic, payload, ...(isTold && topic === config ? [true as const] : []));
+          if (isWanted(topic)) send(topic, payload, isTold && topic === config ? 'news' : 'retained');
         }
       }
       this.#saveAnnounced();

@@ -124,7 +124,9 @@ export class MqttSockets<Action extends string> {
     connection.save();
     const { directPacketBytes: maxPacketBytes } = this.#config.limits;
     const { receiveMaximum } = directLimits;
-    connection.send(encodeConnack(session.level, 0, { maxPacketBytes, receiveMaximum, ...told }));
+    const { takesSubscriptionIds = false } = this.#owner.rules() ?? {};
+    const announced = { maxPacketBytes, receiveMaximum, takesSubscriptionIds, ...told };
+    connection.send(encodeConnack(session.level, 0, announced));
     this.log('info', 'direct session began', {
       mqttLevel: session.level,
       keepAliveSeconds: session.keepAliveSeconds,

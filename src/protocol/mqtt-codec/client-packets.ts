@@ -51,7 +51,7 @@ export type SubscribePacket = {
   type: 'subscribe';
   packetId: number;
   filters: { filter: string; qos: Qos; isNoLocal: boolean; keepsRetain: boolean; retained: RetainHandling }[];
-  hasSubscriptionId: boolean;
+  subscriptionId: number | undefined;
 };
 
 export type ClientPacket =
@@ -212,7 +212,7 @@ function readSubscribe(cursor: ByteCursor, level: ProtocolLevel): SubscribePacke
     filters.push({ filter, qos: qosOf(options), isNoLocal, keepsRetain, retained });
   }
   if (filters.length === 0) throw new MalformedPacketError('subscribe_empty');
-  return { type: 'subscribe', packetId, filters, hasSubscriptionId: properties.has('subscriptionId') };
+  return { type: 'subscribe', packetId, filters, subscriptionId: properties.get('subscriptionId') };
 }
 
 function readUnsubscribe(cursor: ByteCursor, level: ProtocolLevel): ClientPacket {

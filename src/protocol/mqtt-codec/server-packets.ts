@@ -5,6 +5,7 @@ import type { ProtocolLevel } from './client-packets.ts';
 const encoder = new TextEncoder();
 
 const propertyIds = {
+  subscriptionId: 11,
   sessionExpiry: 17,
   assignedClientId: 18,
   serverKeepAlive: 19,
@@ -26,6 +27,7 @@ export type Announced = {
   keepAliveSeconds?: number;
   /** ASCII, for a client without one. */
   assignedClientId?: string;
+  takesSubscriptionIds?: boolean;
 };
 
 /** Session present is always 0. @param announced with success */
@@ -49,7 +51,7 @@ export function encodeConnack(level: ProtocolLevel, code: number, announced?: An
     propertyIds.maximumPacketSize,
     ...uint32(announced.maxPacketBytes),
     propertyIds.subscriptionIdsAvailable,
-    0,
+    announced.takesSubscriptionIds === true ? 1 : 0,
     propertyIds.sharedAvailable,
     0,
   ];
@@ -82,21 +84,23 @@ export function encodePublish(
   topic: string,
   payload: string,
   packetId: number,
-  isRetained = false,
+  { isRetained = false, subscriptionIds = [] }: { isRetained?: boolean; subscriptionIds?: readonly number[] } = {},
 ): Uint8Array {
   const [name, content] = [encoder.encode(topic), encoder.encode(payload)];
   const nameLength = uint16(name.length);
-  const tail = [...(packetId === 0 ? [] : uint16(packetId)), ...(level < 5 ? [] : [0])];
-  const length = remainingLength(nameLength.length + name.length + tail.length + content.length);
+  const properties = subscriptionIds.flatMap((id) => [propertyIds.subscriptionId, ...variable(id)]);
+  const propertiesOf5 = level < 5 ? [] : [...variable(properties.length), ...properties];
+  const tail = [...(packetId === 0 ? [] : uint16(packetId)), ...propertiesOf5];
+  const length = variable(nameLength.length + name.length + tail.length + content.length);
   const first = (packetId === 0 ? 0x30 : 0x32) + (isRetained ? 1 : 0);
   return join([[first], length, nameLength, name, tail, content]);
 }
 
 function packet(first: number, body: readonly number[]): Uint8Array {
-  return new Uint8Array([first, ...remainingLength(body.length), ...body]);
+  return new Uint8Array([first, ...variable(body.length), ...body]);
 }
 
-function remainingLength(bytes: number): number[] {
+function variable(bytes: number): number[] {
   const encoded: number[] = [];
   let left = bytes;
   do {
