@@ -42,6 +42,7 @@ export function giverOf({ givenBy, scheduleId }: Command, givers: ReadonlyMap<nu
   if (givenBy === null) return words.byGuest;
   if (givers.size === 0) return '';
   const name = givers.get(givenBy.userId) ?? words.somebody;
+  if (givenBy.via === 'home') return words.byHome(name);
   return givenBy.withKey ? words.byKey(name) : words.by(name);
 }
 

@@ -44,6 +44,7 @@ export const activityTexts = {
     somebody: 'somebody else',
     by: (name: string) => `by ${name}`,
     byKey: (name: string) => `by ${name}, with an API key`,
+    byHome: (name: string) => `by ${name}, through Home Assistant`,
     byGuest: 'through a guest link',
     bySchedule: 'by a schedule',
     byLease: 'at the end of a press for a while',

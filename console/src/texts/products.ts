@@ -44,7 +44,8 @@ export const productsTexts = {
     iconName: 'Icon',
     iconNameHint: 'A name of Material Icons.',
     uiTemplate: 'Screen',
-    uiTemplateHint: 'The template that an application takes.',
+    uiTemplateHint:
+      'The template that an application takes. With two_position, Home Assistant and Matter show a switch: up is on.',
     iconColor: 'Colour',
     save: 'Save',
     saved: 'Saved.',
