@@ -81,6 +81,8 @@ async function furnish(owner: Session, other: Session) {
   const types = ['device.online', 'device.offline', 'command.settled'] as const;
   const webhook = { url: `${receiver.url}/latchwork`, types: [...types] };
   const { webhookId } = await dataOf(api.webhooks.$post({ json: webhook }));
+  const home = { description: 'Home Assistant, holiday house', scopes: ['read' as const, 'control' as const] };
+  await dataOf(api.users['api-keys'].$post({ json: { ...home, deviceIds: [hall, porch] } }));
   await runCommand(api, garage, down, { until: 'confirmed' });
   const missed = await putSchedule(api, boiler, { ...morning, graceSeconds: 5 });
   await runSchedule(api, boiler, missed.scheduleId);
@@ -158,6 +160,7 @@ async function photograph(
     ['settings', '#/settings', 'Settings'],
     ['settings-notices', '#/settings/notices', 'Notices on this device'],
     ['settings-webhooks', '#/settings/webhooks', 'Webhooks'],
+    ['settings-home', '#/settings/home', 'Connect Home Assistant'],
     ['webhook', `#/settings/webhooks/${webhookId}`, receiver.url],
     ['notices', '#/notices', 'Notices'],
     ['device-times', `#/devices/${hall}/times`, 'What became of them'],
@@ -171,6 +174,14 @@ async function photograph(
   await page.getByRole('region', { name: 'The next runs' }).getByRole('listitem').first().waitFor();
   await take('schedule-new', page, {});
   await page.keyboard.press('Escape');
+  await goTo('#/settings/home');
+  await page.getByLabel('Only these').check();
+  await page.getByLabel('Hall', { exact: true }).check();
+  await take('settings-home-devices');
+  await page.getByLabel('All of mine').check();
+  await page.getByRole('button', { name: 'Connect Home Assistant', exact: true }).click();
+  await page.getByText('You already run mosquitto').click();
+  await take('settings-home-values');
   for (const [name, path] of Object.entries({ guest: guestPath, reference: '/docs' })) {
     const opened = await browser.openIn(page.context(), path);
     await take(name, opened, {});

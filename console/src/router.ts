@@ -5,7 +5,7 @@ import { codeOf, type DeviceCode } from './state/device-code.ts';
 
 export const deviceTabs = ['control', 'times', 'history', 'sharing', 'settings'] as const;
 export type DeviceTab = (typeof deviceTabs)[number];
-export const settingsTabs = ['account', 'notices', 'webhooks'] as const;
+export const settingsTabs = ['account', 'notices', 'webhooks', 'home'] as const;
 export type SettingsTab = (typeof settingsTabs)[number];
 
 export type Route =

@@ -69,13 +69,15 @@ export function AskFirst({ label, name, kind, warning, confirm, onConfirm }: Ask
 
 /** A value that the service shows once, with a button that copies it. */
 export function Once({ label, value }: { label: string; value: string }) {
+  const id = useId();
   const isCopied = useSignal(false);
   return (
     <div class="once">
-      <span>{label}</span>
+      <span id={id}>{label}</span>
       <code>{value}</code>
       <button
         type="button"
+        aria-describedby={id}
         onClick={() => {
           navigator.clipboard.writeText(value).then(
             () => (isCopied.value = true),

@@ -11,7 +11,7 @@ import { accountTexts } from '../texts/account.ts';
 import { ProductField } from './product-field.tsx';
 
 const words = accountTexts.keys;
-type Key = Data<Client['users']['api-keys']['$get']>['list'][number];
+export type Key = Data<Client['users']['api-keys']['$get']>['list'][number];
 type Scope = keyof typeof words.scopes;
 const scopes = Object.keys(words.scopes) as Scope[];
 
@@ -28,7 +28,7 @@ export function ApiKeys() {
       <p class="hint">{words.hint}</p>
       <Paged list={list} empty={<p>{words.none}</p>}>
         {(key) => (
-          <Row
+          <KeyRow
             key={key.keyId}
             apiKey={key}
             onRemove={async () => {
@@ -73,8 +73,16 @@ export function ApiKeys() {
   );
 }
 
-function Row({ apiKey, onRemove }: { apiKey: Key; onRemove: () => Promise<void> }) {
-  const { keyId, description, lastUsedAt, productKey } = apiKey;
+type KeyRowProps = {
+  apiKey: Key;
+  /** What its removal is called. */
+  removal?: Pick<typeof words, 'remove' | 'removeOf' | 'removeWarning'>;
+  onRemove: () => Promise<void>;
+};
+
+export function KeyRow({ apiKey, removal = words, onRemove }: KeyRowProps) {
+  const { keyId, description, lastUsedAt, productKey, deviceIds } = apiKey;
+  const limits = [productKey ?? [], deviceIds === null ? [] : words.devices(deviceIds.length)].flat();
   const name = description === '' ? keyId : description;
   const used = lastUsedAt === null ? words.neverUsed : words.lastUsed(ago(Date.parse(lastUsedAt)));
   return (
@@ -83,14 +91,14 @@ function Row({ apiKey, onRemove }: { apiKey: Key; onRemove: () => Promise<void> 
         <strong>{name}</strong>
         <p class="hint">
           <code>{keyId}</code> · {apiKey.scopes.map((scope) => words.scopeNames[scope]).join(', ')} ·{' '}
-          {productKey === null ? words.allProducts : productKey} · {used}
+          {limits.length === 0 ? words.unlimited : limits.join(' · ')} · {used}
         </p>
       </div>
       <AskFirst
-        label={words.remove}
-        name={words.removeOf(name)}
-        warning={words.removeWarning}
-        confirm={words.remove}
+        label={removal.remove}
+        name={removal.removeOf(name)}
+        warning={removal.removeWarning}
+        confirm={removal.remove}
         onConfirm={onRemove}
       />
     </li>

@@ -19,6 +19,7 @@ const words = accountTexts.settings;
 
 const NoticeSettings = later(async () => (await import('../notices/notice-settings.tsx')).NoticeSettings);
 const Webhooks = later(async () => (await import('../webhooks/webhooks.tsx')).Webhooks);
+const Homes = later(async () => (await import('../home/homes.tsx')).Homes);
 
 export function Settings({ tab }: { tab: SettingsTab }) {
   const tabs = settingsTabs.map((name) => ({
@@ -33,6 +34,7 @@ export function Settings({ tab }: { tab: SettingsTab }) {
         {tab === 'account' && <AccountTab />}
         {tab === 'notices' && <NoticeSettings />}
         {tab === 'webhooks' && <Webhooks />}
+        {tab === 'home' && <Homes />}
       </Tabs>
     </main>
   );

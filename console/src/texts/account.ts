@@ -6,7 +6,12 @@ export const accountTexts = {
   settings: {
     title: 'Settings',
     parts: 'Parts of the settings',
-    tabs: { account: 'Account', notices: 'Notices', webhooks: 'Webhooks' } satisfies Record<SettingsTab, string>,
+    tabs: {
+      account: 'Account',
+      notices: 'Notices',
+      webhooks: 'Webhooks',
+      home: 'Home Assistant',
+    } satisfies Record<SettingsTab, string>,
     account: 'Account',
     signOut: 'Sign out',
     password: 'Change password',
@@ -99,6 +104,8 @@ export const accountTexts = {
     productHint: 'Its product key; empty for all products.',
     noProduct: 'There is no product with this key.',
     allProducts: 'all products',
+    unlimited: 'all devices and products',
+    devices: (count: number) => (count === 1 ? '1 device' : `${count} devices`),
     shown: 'The new key',
     shownHint: 'Copy it now: the value is not shown again.',
     keyId: 'keyId (X-Key-Id)',
