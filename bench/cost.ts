@@ -1,10 +1,11 @@
-// B6: what a device costs in a month at one report a minute, and a million webhook events, at list prices. The platform's charges are counted in this
+// B6: what a device costs in a month at one report a minute, a home that is quiet, and a million webhook events, at list prices. The platform's charges are counted in this
 // very run. The built Worker has a counter in front of it, and a clock that is moved on minute by minute.
 import type { MqttClient } from 'mqtt';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { eventually } from '../rig/changes.ts';
 import type { Activation } from '../rig/clients/accounts.ts';
 import { dataOf } from '../rig/clients/api.ts';
+import { makeHomeKey } from '../rig/clients/home-client.ts';
 import { WebhookReceiver } from '../rig/services/webhook-receiver.ts';
 import {
   advanceClock,
@@ -47,7 +48,9 @@ const eventAtMost = 3;
 /** Of a receiver. The device's object and the endpoint's object wait for it. */
 const receiverMs = 100;
 
-const variants = [...profiles, ...eventProfiles].map(({ name }) => name);
+const homeProfile = { name: 'quiet home', atMost: 0.02 };
+
+const variants = [...profiles, ...eventProfiles, homeProfile].map(({ name }) => name);
 export const cost: Benchmark = { name: 'B6', variants, measure };
 
 async function measure({ isQuick, variant, say, keep }: BenchOptions): Promise<BenchResult> {
@@ -59,6 +62,7 @@ async function measure({ isQuick, variant, say, keep }: BenchOptions): Promise<B
       `metered: ${deviceCount} devices for ${minuteCount} minutes of a clock that is moved on; nobody follows them`,
       `through a broker the bridge brings batches of ${batchSize} reports`,
       'processor time of workerd as a whole is charged both as the Worker and as duration of objects of 128 MB: both are less',
+      `a quiet home: one client that pings once a minute, and ${deviceCount} devices that say nothing; the connection lasts`,
       `webhook events: what a change of position a minute costs more with a webhook, if its receiver answers in ${receiverMs} ms`,
       'not in it: storage, the broker, the bridge and what the machine of either costs',
     ],
@@ -88,6 +92,16 @@ async function measure({ isQuick, variant, say, keep }: BenchOptions): Promise<B
       { name, unit: 'USD/month', perRound: [total], target: { atMost } },
       ...Object.entries(parts).map(([part, value]) => ({ name: `  ${part}`, unit: 'USD/month', perRound: [value] })),
       ...Object.entries(used).map(([what, count]) => ({ name: `  ${what}`, unit: 'a report', perRound: [count] })),
+    );
+  }
+  if (variant === null || variant === homeProfile.name) {
+    const parts = await measureHome(minuteCount, keep);
+    const total = Object.values(parts).reduce((sum, part) => sum + part, 0);
+    say(`B6 ${homeProfile.name}: ${total.toFixed(4)} USD a month`);
+    const { name, atMost } = homeProfile;
+    result.measures.push(
+      { name, unit: 'USD/month', perRound: [total], target: { atMost } },
+      ...Object.entries(parts).map(([part, value]) => ({ name: `  ${part}`, unit: 'USD/month', perRound: [value] })),
     );
   }
   for (const { name, devices } of eventProfiles) {
@@ -141,8 +155,28 @@ async function measureEvents(count: number, minuteCount: number, keep: BenchOpti
   };
 }
 
+/** Its pings, and the look at its key and its registration every five minutes. */
+async function measureHome(minuteCount: number, keep: BenchOptions['keep']) {
+  const vars = { BROKER: 'none', SCHEDULE_SECONDS: '86400', LOG_INFO_SHARE: '0.1' };
+  const rig = await keep(WorkerRig.start({ frontModule: meteredFront, vars }));
+  await rig.activateMany(deviceCount);
+  const { keyId: username, apiKey: password } = await makeHomeKey(rig.owner.api);
+  const login = { clientId: 'home', username, password, keepalive: 0, reconnectPeriod: 0 };
+  const client = await connectFramed(`${rig.url.replace(/^http/, 'ws')}/mqtt/home`, login);
+  await keep({ stop: () => client.endAsync(true) });
+  await client.subscribeAsync(['homeassistant/#', 'latchwork/#']);
+  await sleep(settleMs * 100);
+  const ping: SendReports = async () => {
+    const answered = new Promise((resolve) => client.once('packetreceive', resolve));
+    client.sendPing();
+    await answered;
+  };
+  const { used } = await meter(rig, ping, minuteCount, 1);
+  return costOf(used);
+}
+
 /** What a report uses, and what the meter counted in all. */
-async function meter(rig: WorkerRig, send: SendReports, minuteCount: number) {
+async function meter(rig: WorkerRig, send: SendReports, minuteCount: number, aMinute = deviceCount) {
   const run = async (from: number, to: number): Promise<void> => {
     for (let minute = from; minute < to; minute += 1) {
       await send(minute);
@@ -154,7 +188,7 @@ async function meter(rig: WorkerRig, send: SendReports, minuteCount: number) {
   await resetMeter(rig.url);
   const cpuBefore = readCpuMicroseconds(rig.pid);
   await run(0, minuteCount);
-  const reports = minuteCount * deviceCount;
+  const reports = minuteCount * aMinute;
   const cpuMicroseconds = (readCpuMicroseconds(rig.pid) - cpuBefore) / reports;
   const taken = await readMeter(rig.url);
   return { used: perReport(taken, reports, cpuMicroseconds), taken };

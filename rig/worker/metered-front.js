@@ -193,6 +193,7 @@ export const BrokerLink = metered('BrokerLink', built.BrokerLink);
 export const BulkRun = metered('BulkRun', built.BulkRun);
 export const DeviceSession = metered('DeviceSession', built.DeviceSession);
 export const FleetDirectory = metered('FleetDirectory', built.FleetDirectory);
+export const HomeBroker = metered('HomeBroker', built.HomeBroker);
 export const ProductPropagator = metered('ProductPropagator', built.ProductPropagator);
 export const ProjectionWriter = metered('ProjectionWriter', built.ProjectionWriter);
 export const RelayGateway = metered('RelayGateway', built.RelayGateway);
