@@ -16,7 +16,9 @@ export class SwitchDevice {
     this.#mqtt = mqtt;
     mqtt.client.on('message', (_topic, payload) => {
       // A device that leaves meanwhile answers no more.
-      void Promise.allSettled([this.#take(JSON.parse(payload.toString()) as Command)]);
+      this.#take(JSON.parse(payload.toString()) as Command).catch((error: unknown) => {
+        if (!mqtt.isClosed) throw error;
+      });
     });
   }
 

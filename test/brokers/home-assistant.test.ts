@@ -60,7 +60,7 @@ describe.skipIf(missing !== null)(`Home Assistant${missing === null ? '' : ` (${
       states = Object.fromEntries((await home.states()).map(({ entity_id: id, state }) => [id, state]));
       return entities.every(([id, state]) => states[id] === state);
     };
-    await home.until(`${JSON.stringify(expected)}`, look).catch((error: unknown) => {
+    await home.until(JSON.stringify(expected), look).catch((error: unknown) => {
       throw new Error(`states are ${JSON.stringify(states)}`, { cause: error });
     });
   }

@@ -36,80 +36,61 @@ const saveAfterMs = 500;
 const restMs = 1_000;
 const discovery = 'homeassistant/device/+/config';
 
-export class HomeClients {
+export class HomeClients extends MqttSockets<HomeAction> {
   readonly #ctx: DurableObjectState;
   readonly #home: Home;
-  readonly #sockets: MqttSockets<HomeAction>;
   /** Filters whose retained messages a client waits for. */
   readonly #wanted = new Map<WebSocket, Set<string>>();
   readonly #acknowledged = new Map<WebSocket, Promise<void>>();
   readonly #unsaved = new Set<DirectConnection>();
 
   constructor(ctx: DurableObjectState, env: Env, home: Home) {
+    super(ctx, readConfig(env), { home: ctx.id.name });
     this.#ctx = ctx;
     this.#home = home;
-    this.#sockets = new MqttSockets(ctx, readConfig(env), {
-      about: { home: ctx.id.name },
-      rules: () => homeRules,
-      logIn: (connection, packet) => this.#logIn(connection, packet),
-      take: (connection, step) => this.#take(connection, step),
-      ended: (connection) => this.#forget(connection),
-    });
-    for (const { connection, session } of this.#sockets.open()) {
+    for (const { connection, session } of this.open()) {
       connection.areSubscriptionsKept = true;
       const subscriptions = ctx.storage.kv.get<Subscriptions>(rowOf(session)) ?? [];
       connection.session = { ...session, subscriptions };
     }
   }
 
-  accept(request: Request): Response {
-    return this.#sockets.accept(request);
-  }
-
-  receive(socket: WebSocket, data: string | ArrayBuffer): Promise<void> {
-    return this.#sockets.receive(socket, data);
-  }
-
-  closed(socket: WebSocket, code: number): void {
-    this.#sockets.closed(socket, code);
-  }
-
-  failed(socket: WebSocket, error: unknown): void {
-    this.#sockets.failed(socket, error);
+  protected override rules() {
+    return homeRules;
   }
 
   hasAny(): boolean {
-    return this.#sockets.open().length > 0;
+    return this.open().length > 0;
   }
 
   endAll(): void {
-    for (const { connection } of this.#sockets.open()) this.#sockets.endByService(connection, { reason: 'revoked' });
+    for (const { connection } of this.open()) this.endByService(connection, { reason: 'revoked' });
   }
 
   /** To all who subscribed to the topic. */
   publish(topic: string, payload: string): void {
-    for (const { connection } of this.#sockets.open()) this.#send(connection, topic, payload, 'news');
+    for (const { connection } of this.open()) this.#send(connection, topic, payload, 'news');
   }
 
-  async #logIn(connection: DirectConnection, packet: ConnectPacket): Promise<void> {
+  protected override async logIn(connection: DirectConnection, packet: ConnectPacket): Promise<void> {
     const { level } = packet;
     const mayBegin = await this.#home.mayBegin();
     // Its time may have passed.
-    if (!this.#sockets.isConnecting(connection)) return;
+    if (!this.isConnecting(connection)) return;
     if (!mayBegin) {
-      this.#sockets.refuse(connection, level, 'bad_credentials');
+      this.refuse(connection, level, 'bad_credentials');
       return;
     }
     const nowMs = Date.now();
     const { clientId = `home-${crypto.randomUUID().slice(0, 8)}` } = packet.clientId === '' ? {} : packet;
-    for (const { connection: other, session } of this.#sockets.open()) {
-      if (silentFromMs(session) < nowMs) this.#sockets.endByService(other, { reason: 'keep_alive' });
+    for (const { connection: other, session } of this.open()) {
+      if (silentFromMs(session) < nowMs) this.endByService(other, { reason: 'keep_alive' });
       // MQTT-3.1.4-2
-      else if (session.clientId === clientId) this.#sockets.endByService(other, { reason: 'taken_over' });
+      else if (session.clientId === clientId) this.endByService(other, { reason: 'taken_over' });
     }
-    const others = this.#sockets.open();
+    const others = this.open();
     if (others.length >= homeLimits.clients) {
-      this.#sockets.refuse(connection, level, 'quota');
+      this.refuse(connection, level, 'quota');
       return;
     }
     const { keepAliveSeconds: longer } = homeLimits;
@@ -123,10 +104,10 @@ export class HomeClients {
     };
     this.#home.began();
     const assigned = packet.clientId === '' && { assignedClientId: clientId };
-    this.#sockets.begin(connection, session, { keepAliveSeconds, ...assigned });
+    this.begin(connection, session, { keepAliveSeconds, ...assigned });
   }
 
-  #take(connection: DirectConnection, step: DirectStep<HomeAction>): void {
+  protected override take(connection: DirectConnection, step: DirectStep<HomeAction>): void {
     const { messages, replies, granted, end } = step;
     const nowMs = Date.now();
     const former = connection.session;
@@ -146,8 +127,8 @@ export class HomeClients {
     );
     if (step.session.subscriptions.length > 0 || former?.subscriptions.length !== 0) this.#saveSoon(connection);
     if (end === undefined) return;
-    this.#sockets.close(connection, end);
-    this.#forget(connection);
+    this.close(connection, end);
+    this.ended(connection);
   }
 
   #takeMessage(connection: DirectConnection, message: Message, packetId: number | undefined): void {
@@ -207,7 +188,7 @@ export class HomeClients {
     if (bytes.length > session.maxPacketBytes) return;
     const unreadBytes = session.unreadBytes + bytes.length;
     if (unreadBytes > homeLimits.unreadBytes) {
-      this.#sockets.endByService(connection, { reason: 'too_much_unread' });
+      this.endByService(connection, { reason: 'too_much_unread' });
       return;
     }
     connection.session = { ...session, unreadBytes };
@@ -226,7 +207,7 @@ export class HomeClients {
     }, saveAfterMs);
   }
 
-  #forget({ socket, session }: DirectConnection): void {
+  protected override ended({ socket, session }: DirectConnection): void {
     this.#acknowledged.delete(socket);
     if (session !== null) this.#ctx.storage.kv.delete(rowOf(session));
   }

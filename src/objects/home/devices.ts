@@ -29,14 +29,17 @@ export type HomeOwner = { actor: Actor; origin: string };
 /** Memory only. */
 type Known = {
   view: HomeView | undefined;
+  /** Undefined if it may have changed since it was read, or was not needed yet. */
+  record: HomeRecord | undefined;
   /** An order that no device took: it is no command of the device. */
   refused: HomeOutcome | undefined;
   said: Map<string, string>;
-  /** It may have changed since it was asked. */
+  /** The device may have changed since it was asked. */
   isOld: boolean;
   /** What was not said in this life of the object is news, too. */
   isNews: boolean;
-  needsRecord: boolean;
+  /** Its discovery has to be said anew. */
+  isUnnamed: boolean;
   reading: Promise<void> | undefined;
   bucket: Bucket;
 };
@@ -50,7 +53,6 @@ type Announced = { name: string; parts: HomeParts | null; former?: HomeParts; ch
 const announcedRow = 'announced';
 /** Clients that were away learn for so long what is gone. */
 const rememberGoneMs = 30 * dayMs;
-const listEveryMs = secondMs;
 const clearAfterMs = 3 * secondMs;
 /** A device that reports without end is asked once a second. */
 const askRate = { burst: 5, perSecond: 1 };
@@ -63,10 +65,6 @@ export class HomeDevices {
   readonly #known = new Map<string, Known>();
   readonly #announced: Map<string, Announced>;
   #isAnnouncedSaved = true;
-  /** Grows when records may have changed: an older list does not have it. */
-  #recordsVersion = 0;
-  #records = { version: -1, listedAtMs: -Infinity, byId: new Map<string, HomeRecord>() };
-  #listing: Promise<void> | undefined;
 
   constructor(ctx: DurableObjectState, env: Env, owner: () => HomeOwner | undefined, publish: Publish) {
     this.#ctx = ctx;
@@ -83,10 +81,7 @@ export class HomeDevices {
     const isOther = this.#owner()?.actor.deviceIds?.includes(deviceId) === false;
     if (isOther || (isNew && present.length >= homeLimits.devices)) return;
     const known = this.#knownOf(deviceId);
-    if (isRecord || isNew) {
-      this.#recordsVersion += 1;
-      known.needsRecord = true;
-    }
+    if (isRecord || isNew) Object.assign(known, { record: undefined, isUnnamed: true });
     known.isOld = known.isNews = true;
     inBackground(this.#ctx, 'read a device', this.#read(deviceId, known));
   }
@@ -114,7 +109,7 @@ export class HomeDevices {
     if (isWanted(bridgeStateTopic)) send(bridgeStateTopic, '1');
     const meant = new Set(filters.map(devicesMeantBy));
     const listed = meant.has('all') ? await this.#listAll() : [...meant];
-    const ids = listed.filter((id) => this.#announced.has(id) || this.#records.byId.has(id));
+    const ids = listed.filter((id) => this.#announced.has(id) || this.#known.get(id)?.record !== undefined);
     for (let at = 0; at < ids.length; at += homeLimits.devicesAtOnce) {
       const group = ids.slice(at, at + homeLimits.devicesAtOnce);
       const unread = group.filter((id) => this.#announced.get(id)?.parts !== null && this.#isUnread(id));
@@ -148,20 +143,21 @@ export class HomeDevices {
       product: { name: '', model: '', uiTemplate: '' },
     };
     if (former === undefined) return [homeTopicsOf(deviceId).config, undefined];
-    return homeDiscoveryOf(this.#records.byId.get(deviceId) ?? record, former, this.#owner()?.origin ?? '');
+    return homeDiscoveryOf(this.#known.get(deviceId)?.record ?? record, former, this.#owner()?.origin ?? '');
   }
 
   /** Marks what has to be read, so that all is known that can be said of the device. */
   #isUnread(deviceId: string): boolean {
     const known = this.#knownOf(deviceId);
-    if (!known.said.has(homeTopicsOf(deviceId).config)) Object.assign(known, { needsRecord: true, isOld: true });
+    if (!known.said.has(homeTopicsOf(deviceId).config)) Object.assign(known, { isUnnamed: true, isOld: true });
     return known.isOld;
   }
 
   #knownOf(deviceId: string): Known {
     const known = this.#known.get(deviceId) ?? {
-      ...{ view: undefined, refused: undefined, said: new Map<string, string>(), reading: undefined },
-      ...{ isOld: true, isNews: false, needsRecord: false, bucket: fullBucket(askRate, Date.now()) },
+      ...{ view: undefined, record: undefined, refused: undefined, reading: undefined },
+      ...{ said: new Map<string, string>(), isOld: true, isNews: false, isUnnamed: false },
+      bucket: fullBucket(askRate, Date.now()),
     };
     this.#known.set(deviceId, known);
     return known;
@@ -169,34 +165,26 @@ export class HomeDevices {
 
   /** All that are there, and those that went lately. */
   async #listAll(): Promise<string[]> {
-    this.#recordsVersion += 1;
     const records = await this.#readRecords();
+    for (const [id, record] of records) this.#knownOf(id).record = record;
     for (const [id, { name, parts, changedAtMs = Infinity }] of this.#announced) {
       if (parts !== null && !records.has(id)) this.#forget(id);
-      if (changedAtMs > Date.now() - rememberGoneMs) continue;
-      this.#note(id, parts === null ? undefined : { name, parts });
+      // It is back.
+      else if (parts === null && records.has(id)) this.#note(id, undefined);
+      else if (changedAtMs < Date.now() - rememberGoneMs) this.#note(id, parts === null ? undefined : { name, parts });
     }
     return [...new Set([...this.#announced.keys(), ...records.keys()])];
   }
 
-  async #readRecords(): Promise<Map<string, HomeRecord>> {
-    while (this.#records.version < this.#recordsVersion) {
-      this.#listing ??= this.#listRecords().finally(() => (this.#listing = undefined));
-      await this.#listing;
-    }
-    return this.#records.byId;
-  }
-
-  async #listRecords(): Promise<void> {
-    const restMs = this.#records.listedAtMs + listEveryMs - Date.now();
-    if (restMs > 0) await scheduler.wait(restMs);
-    const [version, listedAtMs] = [this.#recordsVersion, Date.now()];
+  /** Of one device, or of all that the key may see. */
+  async #readRecords(deviceId?: string): Promise<Map<string, HomeRecord>> {
     const { userId = 0, productKey = null, deviceIds = null } = this.#owner()?.actor ?? {};
-    const filter = { userId, role: undefined, statusCode: undefined, productKey: productKey ?? undefined, deviceIds };
+    const wanted = deviceId === undefined ? deviceIds : [deviceId];
+    const filter = { userId, role: undefined, statusCode: undefined, productKey: productKey ?? undefined };
+    const page = { page: 1, size: homeLimits.devices };
     const database = openDatabase(this.#env.DB, 'first-primary');
-    const { rows } = await listDevices(database, filter, { page: 1, size: homeLimits.devices }, undefined);
-    const byId = new Map(rows.map(({ device, product }) => [device.deviceId, { ...device, product }]));
-    this.#records = { version, listedAtMs, byId };
+    const { rows } = await listDevices(database, { ...filter, deviceIds: wanted }, page, undefined);
+    return new Map(rows.map(({ device, product }) => [device.deviceId, { ...device, product }]));
   }
 
   #read(deviceId: string, known: Known): Promise<void> {
@@ -228,14 +216,15 @@ export class HomeDevices {
     const isAlike = (['controlMode', 'mayControl', 'hasActual'] as const).every(
       (part) => announced?.parts?.[part] === view[part],
     );
-    if (!isAlike) this.#recordsVersion += 1;
-    if (known.needsRecord || !isAlike) {
-      const record = (await this.#readRecords()).get(deviceId);
+    if (known.isUnnamed || !isAlike) {
+      known.isUnnamed = false;
+      const record = known.record ?? (await this.#readRecords(deviceId)).get(deviceId);
       if (record === undefined) {
         this.#remove(deviceId);
         return;
       }
-      known.needsRecord = false;
+      // Unless it changed while it was read.
+      if (!known.isUnnamed) known.record = record;
       this.#announce(record, homePartsOf(record, view), known);
     }
     this.#say(known, homeStateOf(deviceId, shown));

@@ -1,5 +1,5 @@
 // The MQTT sockets of one object, a device's or a home's: opens them, reads CONNECT and the packets after it, and ends them. Who may
-// log in and what packets mean is its owner's. Owns no rule of MQTT, which domain/direct has, and no other state.
+// log in and what packets mean, its subclasses say. Owns no rule of MQTT, which domain/direct has, and no other state.
 import type { Config } from '../../config.ts';
 import * as codes from '../../domain/direct/answer-codes.ts';
 import type { ConnectRefusal } from '../../domain/direct/answer-codes.ts';
@@ -27,28 +27,17 @@ export const directAddressHeader = 'X-Direct-Client-Address';
 /** Asked by MqttPump: the answer comes behind all that was sent before, and wakes no object. */
 export const takenCheck = { ask: 'taken?', answer: 'taken' } as const;
 
-export type SocketsOwner<Action extends string> = {
-  /** For the log. */
-  about: Record<string, unknown>;
-  rules: () => SessionRules<Action> | undefined;
-  /** Ends in `begin` or `refuse`. While it runs, the connection waits. */
-  logIn: (connection: DirectConnection, packet: ConnectPacket) => Promise<void>;
-  /** What the packets of one wake-up say, which it answers. @throws if nothing of it was written */
-  take: (connection: DirectConnection, step: DirectStep<Action>) => void;
-  /** A session has ended, and the owner did not ask for it. */
-  ended: (connection: DirectConnection, end: DirectEnd) => void;
-};
-
-export class MqttSockets<Action extends string> {
+export abstract class MqttSockets<Action extends string> {
   readonly #ctx: DurableObjectState;
   readonly #config: Config;
-  readonly #owner: SocketsOwner<Action>;
+  readonly #about: Record<string, unknown>;
   readonly #connections = new Map<WebSocket, DirectConnection>();
 
-  constructor(ctx: DurableObjectState, config: Config, owner: SocketsOwner<Action>) {
+  /** @param about for the log */
+  constructor(ctx: DurableObjectState, config: Config, about: Record<string, unknown>) {
     this.#ctx = ctx;
     this.#config = config;
-    this.#owner = owner;
+    this.#about = about;
     ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair(takenCheck.ask, takenCheck.answer));
     for (const socket of ctx.getWebSockets()) {
       const connection = DirectConnection.wake(socket);
@@ -60,6 +49,17 @@ export class MqttSockets<Action extends string> {
       this.#connections.set(socket, connection);
     }
   }
+
+  protected abstract rules(): SessionRules<Action> | undefined;
+
+  /** Ends in `begin` or `refuse`. While it runs, the connection waits. */
+  protected abstract logIn(connection: DirectConnection, packet: ConnectPacket): Promise<void>;
+
+  /** What the packets of one wake-up say, which it answers. @throws if nothing of it was written */
+  protected abstract take(connection: DirectConnection, step: DirectStep<Action>): void;
+
+  /** A session has ended, and the owner did not ask for it. */
+  protected abstract ended(connection: DirectConnection, end: DirectEnd): void;
 
   accept(request: Request): Response {
     const address = decodeURIComponent(request.headers.get(directAddressHeader) ?? '');
@@ -77,14 +77,14 @@ export class MqttSockets<Action extends string> {
     return new Response(null, { status: 101, webSocket: client });
   }
 
-  open(): { connection: DirectConnection; session: DirectSession }[] {
+  protected open(): { connection: DirectConnection; session: DirectSession }[] {
     return [...this.#connections.values()].flatMap((connection) => {
       const { session } = connection;
       return connection.isOpen() && session !== null ? [{ connection, session }] : [];
     });
   }
 
-  isConnecting({ socket }: DirectConnection): boolean {
+  protected isConnecting({ socket }: DirectConnection): boolean {
     return this.#connections.get(socket)?.phase === 'connecting';
   }
 
@@ -113,7 +113,7 @@ export class MqttSockets<Action extends string> {
   }
 
   /** @param told to a client of MQTT 5 */
-  begin(
+  protected begin(
     connection: DirectConnection,
     session: DirectSession,
     told: Pick<Announced, 'keepAliveSeconds' | 'assignedClientId'> = {},
@@ -124,7 +124,7 @@ export class MqttSockets<Action extends string> {
     connection.save();
     const { directPacketBytes: maxPacketBytes } = this.#config.limits;
     const { receiveMaximum } = directLimits;
-    const { takesSubscriptionIds = false } = this.#owner.rules() ?? {};
+    const { takesSubscriptionIds = false } = this.rules() ?? {};
     const announced = { maxPacketBytes, receiveMaximum, takesSubscriptionIds, ...told };
     connection.send(encodeConnack(session.level, 0, announced));
     this.log('info', 'direct session began', {
@@ -134,7 +134,7 @@ export class MqttSockets<Action extends string> {
     this.drain(connection);
   }
 
-  refuse(connection: DirectConnection, level: ProtocolLevel, refusal: ConnectRefusal, cause?: object): void {
+  protected refuse(connection: DirectConnection, level: ProtocolLevel, refusal: ConnectRefusal, cause?: object): void {
     connection.send(encodeConnack(level, codes.connackCodeOf(level, refusal)));
     this.log('info', refusedDirectLoginEvent, { refusal, ...cause });
     this.#leave(connection);
@@ -142,9 +142,9 @@ export class MqttSockets<Action extends string> {
   }
 
   /** Takes all whole packets: one step, and the answers once the owner has it. @returns how many it acknowledged */
-  drain(connection: DirectConnection): number {
+  protected drain(connection: DirectConnection): number {
     const { session } = connection;
-    const rules = this.#owner.rules();
+    const rules = this.rules();
     if (!connection.isOpen() || session === null || rules === undefined) return 0;
     const nowMs = Date.now();
     const read = { packets: 0, isTooFast: false };
@@ -152,7 +152,7 @@ export class MqttSockets<Action extends string> {
     if (read.isTooFast) step.end ??= { reason: 'too_many_packets' };
     connection.session = step.session;
     try {
-      this.#owner.take(connection, step);
+      this.take(connection, step);
     } catch (error) {
       // Nothing was written, and nothing is acknowledged: the client sends it again.
       this.log('error', 'direct packets not saved', describeError(error));
@@ -167,18 +167,18 @@ export class MqttSockets<Action extends string> {
   }
 
   /** The owner learns of it. */
-  endByService(connection: DirectConnection, end: DirectEnd): void {
+  protected endByService(connection: DirectConnection, end: DirectEnd): void {
     if (connection.phase === 'connecting') {
       this.#drop(connection, codes.closeCodeOf(end.reason), end.reason);
       return;
     }
     if (connection.phase === 'ended') return;
     this.close(connection, end);
-    this.#owner.ended(connection, end);
+    this.ended(connection, end);
   }
 
   /** The owner knows of it. */
-  close(connection: DirectConnection, end: DirectEnd): void {
+  protected close(connection: DirectConnection, end: DirectEnd): void {
     const { reason } = end;
     const isByClient = reason === 'clean' || reason === 'with_will';
     // MQTT 3.1.1 has no DISCONNECT of the server.
@@ -190,8 +190,8 @@ export class MqttSockets<Action extends string> {
     closeIfOpen(connection.socket, codes.closeCodeOf(reason), reason);
   }
 
-  log(level: 'info' | 'warn' | 'error', event: string, fields: object): void {
-    log(level, event, { ...this.#owner.about, ...fields });
+  protected log(level: 'info' | 'warn' | 'error', event: string, fields: object): void {
+    log(level, event, { ...this.#about, ...fields });
   }
 
   #takeOrGather(connection: DirectConnection): void {
@@ -215,7 +215,7 @@ export class MqttSockets<Action extends string> {
     const wasOpen = connection.isOpen();
     this.#leave(connection);
     this.#connections.delete(socket);
-    if (wasOpen) this.#owner.ended(connection, { reason: 'lost' });
+    if (wasOpen) this.ended(connection, { reason: 'lost' });
   }
 
   async #connect(connection: DirectConnection): Promise<void> {
@@ -233,7 +233,7 @@ export class MqttSockets<Action extends string> {
     else {
       connection.isLoggingIn = true;
       try {
-        await this.#owner.logIn(connection, first);
+        await this.logIn(connection, first);
       } catch (error) {
         // Nothing was written: the client tries again.
         this.log('error', 'direct login not saved', describeError(error));

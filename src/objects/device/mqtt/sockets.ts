@@ -18,32 +18,17 @@ import { answer, deliver, sortMessages, type DirectDelivery } from './exchange.t
 import type { RelayPushes } from '../relay-pushes.ts';
 import type { StoredDevice } from '../stored-device.ts';
 
-export class DirectSockets {
+export class DirectSockets extends MqttSockets<TopicAction> {
   readonly #deviceId: string;
   readonly #device: StoredDevice;
   readonly #pushes: RelayPushes;
-  readonly #sockets: MqttSockets<TopicAction>;
   #rules: SessionRules<TopicAction> | undefined;
 
   constructor(ctx: DurableObjectState, env: Env, device: StoredDevice, pushes: RelayPushes) {
+    super(ctx, readConfig(env), { deviceId: ctx.id.name });
     this.#deviceId = ctx.id.name ?? '';
     this.#device = device;
     this.#pushes = pushes;
-    this.#sockets = new MqttSockets(ctx, readConfig(env), {
-      about: { deviceId: this.#deviceId },
-      rules: () => {
-        const identity = device.identity();
-        return identity && (this.#rules ??= direct.rulesOf(identity));
-      },
-      logIn: (connection, packet) => this.#logIn(connection, packet),
-      take: (connection, step) => this.#take(connection, step),
-      ended: (connection, end) =>
-        this.#device.decide({ kind: 'direct_ended', end: endOf(connection, end, Date.now()) }),
-    });
-  }
-
-  accept(request: Request): Response {
-    return this.#sockets.accept(request);
   }
 
   openSession(): OpenSession | null {
@@ -60,39 +45,32 @@ export class DirectSockets {
     const { connection, session } = open;
     const delivery = deliver(connection, session, { topic, payload, commandId });
     if (delivery !== 'too_much_unread') return delivery;
-    this.#sockets.endByService(connection, { reason: delivery });
+    this.endByService(connection, { reason: delivery });
     return 'busy';
   }
 
   end(reason: DirectEndReason): void {
     const open = this.#open();
-    if (open !== undefined) this.#sockets.close(open.connection, { reason });
+    if (open !== undefined) this.close(open.connection, { reason });
   }
 
-  receive(socket: WebSocket, data: string | ArrayBuffer): Promise<void> {
-    return this.#sockets.receive(socket, data);
+  protected override rules(): SessionRules<TopicAction> | undefined {
+    const identity = this.#device.identity();
+    return identity && (this.#rules ??= direct.rulesOf(identity));
   }
 
-  closed(socket: WebSocket, code: number): void {
-    this.#sockets.closed(socket, code);
-  }
-
-  failed(socket: WebSocket, error: unknown): void {
-    this.#sockets.failed(socket, error);
-  }
-
-  async #logIn(connection: DirectConnection, packet: ConnectPacket): Promise<void> {
+  protected override async logIn(connection: DirectConnection, packet: ConnectPacket): Promise<void> {
     const { level } = packet;
     const login = readLogin(packet, this.#deviceId);
     if ('refusal' in login) {
-      this.#sockets.refuse(connection, level, login.refusal);
+      this.refuse(connection, level, login.refusal);
       return;
     }
     const passwordDigest = await digestOf(login.password);
     // Its time may have passed.
-    if (!this.#sockets.isConnecting(connection)) return;
+    if (!this.isConnecting(connection)) return;
     const before = this.#open();
-    if (before !== undefined) this.#sockets.drain(before.connection);
+    if (before !== undefined) this.drain(before.connection);
     const present = this.#open();
     const outcome = this.#device.decide({
       kind: 'direct_connected',
@@ -103,14 +81,14 @@ export class DirectSockets {
       takenOver: present === undefined ? null : { will: present.session.will },
     });
     if (!outcome.ok) {
-      this.#sockets.refuse(connection, level, connectRefusalOf(outcome.refusal), outcome.refusal);
+      this.refuse(connection, level, connectRefusalOf(outcome.refusal), outcome.refusal);
       return;
     }
-    if (present !== undefined) this.#sockets.close(present.connection, { reason: 'taken_over' });
-    this.#sockets.begin(connection, direct.beginSession(packet, login.will, outcome.value.startedAtMs));
+    if (present !== undefined) this.close(present.connection, { reason: 'taken_over' });
+    this.begin(connection, direct.beginSession(packet, login.will, outcome.value.startedAtMs));
   }
 
-  #take(connection: DirectConnection, step: DirectStep<TopicAction>): void {
+  protected override take(connection: DirectConnection, step: DirectStep<TopicAction>): void {
     const { messages, delivered, granted, end, session } = step;
     const identity = this.#device.identity();
     const commands = identity && topicOf(identity, topicActions.propertySet);
@@ -132,7 +110,7 @@ export class DirectSockets {
       },
       (result) => {
         answer(connection, step, result);
-        if (end !== undefined) this.#sockets.close(connection, end);
+        if (end !== undefined) this.close(connection, end);
       },
     );
     this.#pushOn(connection, step, outcome);
@@ -141,8 +119,7 @@ export class DirectSockets {
   /** To the relay, and to the device itself if it subscribed to its own topics (MQTT-3.3.5-1). */
   #pushOn(connection: DirectConnection, step: DirectStep<TopicAction>, outcome: DirectTaken): void {
     const { heard, refusedBecause } = sortMessages(step, outcome);
-    if (refusedBecause.length > 0)
-      this.#sockets.log('info', 'direct messages not accepted', { reasons: refusedBecause });
+    if (refusedBecause.length > 0) this.log('info', 'direct messages not accepted', { reasons: refusedBecause });
     const runs = runsOf(this.#deviceId, outcome, heard);
     for (const { topic, payloads } of runs) {
       if (!connection.isOpen() || direct.grantedQos(step.session, topic, true) === undefined) continue;
@@ -152,7 +129,11 @@ export class DirectSockets {
   }
 
   #open() {
-    return this.#sockets.open()[0];
+    return this.open()[0];
+  }
+
+  protected override ended(connection: DirectConnection, end: DirectEnd): void {
+    this.#device.decide({ kind: 'direct_ended', end: endOf(connection, end, Date.now()) });
   }
 }
 
