@@ -1,13 +1,21 @@
 // A home over real sockets: the built Worker without a broker, the production gateway, mqtt.js in both versions, and devices that obey,
 // refuse or keep silent.
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { addProduct, activate, sendCommand, signUp, type Activation } from '../../rig/clients/accounts.ts';
+import {
+  addProduct,
+  activate,
+  activateMany,
+  sendCommand,
+  signUp,
+  type Activation,
+} from '../../rig/clients/accounts.ts';
 import { connectApi, dataOf } from '../../rig/clients/api.ts';
 import { HomeClient, makeHomeKey, type HomeKey } from '../../rig/clients/home-client.ts';
 import { refusalOf } from '../../rig/clients/mqtt-client.ts';
 import { SwitchDevice } from '../../rig/clients/switch-device.ts';
 import type { GatewayProcess } from '../../rig/services/processes.ts';
 import { WholeService } from '../../rig/services/whole-service.ts';
+import { homeLimits } from '../../src/domain/home/topics.ts';
 import { workerVars } from '../../rig/worker/worker-rig.ts';
 
 let service: WholeService<GatewayProcess>;
@@ -286,16 +294,35 @@ describe('limits', () => {
     );
   });
 
-  it('many devices come paced, each once', async () => {
-    const owner = await signUp((credentials) => connectApi(service.rig.url, credentials));
+  it('the 500 newest devices come paced, each once', async () => {
+    const { url } = service.rig;
+    let addresses = 0;
+    // A network may have 200 devices that were never online.
+    const elsewhere: typeof fetch = (input, init) => {
+      const headers = new Headers(init?.headers);
+      headers.set('CF-Connecting-IP', `100.64.${addresses >> 7}.1`);
+      addresses += 1;
+      return fetch(input, { ...init, headers });
+    };
+    const owner = await signUp((credentials) => connectApi(url, credentials));
     const productKey = await addProduct(owner);
-    const serials = Array.from({ length: 60 }, (_, index) => `many-${index}`);
-    const made = await Promise.all(serials.map((serial) => activate(owner.api, productKey, serial)));
+    const serials = Array.from({ length: homeLimits.devices + 1 }, (_, index) => `many-${index}`);
+    const made = await activateMany(connectApi(url, undefined, elsewhere), productKey, serials);
     const home = await open(await makeHomeKey(owner.api));
     await home.follow();
-    await home.until('all devices', () => made.every(({ deviceId }) => home.last(deviceId, 'state') !== undefined));
+    const isShown = ({ deviceId }: Activation) => home.last(deviceId, 'state') !== undefined;
+    await home.until('500 devices', () => made.filter(isShown).length >= homeLimits.devices);
     const configs = home.mqtt.heard.filter(({ topic }) => topic.endsWith('/config'));
-    expect(configs).toHaveLength(made.length);
+    expect([configs.length, made.filter(isShown).length]).toEqual([homeLimits.devices, homeLimits.devices]);
+    // There is no room for one that comes to life later.
+    const left = made.find((one) => !isShown(one));
+    const other = made.find(isShown);
+    if (left === undefined || other === undefined) throw new Error('all devices are shown');
+    const late = await connectSwitch(left);
+    await late.report({ position: 'up' });
+    await home.order(other.deviceId, 'set', 'up');
+    await home.untilState(other.deviceId, { outcome: 'undelivered' });
+    expect(isShown(left)).toBe(false);
   });
 });
 

@@ -50,7 +50,8 @@ export const directSessionSchema = z.object({
   clientId: z.string().optional(),
   /** A broker that passes messages on: its subscriptions keep the retain flag. */
   isBroker: z.boolean().optional(),
-  /** When the API key of a home was looked at. */
+  /** Of a home: which of its rows has the subscriptions, and when the API key was looked at. */
+  slot: z.number().optional(),
   checkedAtMs: z.number().optional(),
 });
 export type DirectSession = z.infer<typeof directSessionSchema>;

@@ -95,13 +95,13 @@ export class HomeClients extends MqttSockets<HomeAction> {
     }
     const { keepAliveSeconds: longer } = homeLimits;
     const keepAliveSeconds = level === 5 ? longer : packet.keepAliveSeconds;
-    // It names the row of its subscriptions.
-    const startedAtMs = Math.max(nowMs, ...others.map(({ session }) => session.startedAtMs + 1));
+    const slots = Array.from({ length: homeLimits.clients }, (_, slot) => slot);
+    const slot = slots.find((free) => others.every(({ session }) => session.slot !== free)) ?? 0;
+    const own = { clientId, isBroker: packet.isBroker, keepAliveSeconds, slot, checkedAtMs: nowMs };
+    const session = { ...beginSession(packet, null, nowMs), ...own };
     connection.areSubscriptionsKept = true;
-    const session = {
-      ...beginSession(packet, null, startedAtMs),
-      ...{ clientId, isBroker: packet.isBroker, keepAliveSeconds, checkedAtMs: nowMs },
-    };
+    // Of a session whose end this object did not live to see.
+    this.#ctx.storage.kv.delete(rowOf(session));
     this.#home.began();
     const assigned = packet.clientId === '' && { assignedClientId: clientId };
     this.begin(connection, session, { keepAliveSeconds, ...assigned });
@@ -207,13 +207,12 @@ export class HomeClients extends MqttSockets<HomeAction> {
     }, saveAfterMs);
   }
 
-  protected override ended({ socket, session }: DirectConnection): void {
+  protected override ended({ socket }: DirectConnection): void {
     this.#acknowledged.delete(socket);
-    if (session !== null) this.#ctx.storage.kv.delete(rowOf(session));
   }
 }
 
-const rowOf = ({ startedAtMs }: DirectSession): string => `subscriptions ${startedAtMs}`;
+const rowOf = ({ slot = 0 }: DirectSession): string => `subscriptions ${slot}`;
 
 const indices = new WeakMap<Subscriptions, { find: (topic: string) => Subscriptions }>();
 

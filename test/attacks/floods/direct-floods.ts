@@ -2,9 +2,11 @@
 // Connections without a login are in test/worker/direct/unproven-socket.test.ts.
 import { WebSocket } from 'ws';
 import { HomeClient } from '../../../rig/clients/home-client.ts';
+import { refusalOf } from '../../../rig/clients/mqtt-client.ts';
 import { connectBytesOf } from '../../../rig/clients/tcp-client.ts';
 import { Random } from '../../../rig/inputs/random.ts';
 import { Tally, type Attack, type Target } from '../rig/attack.ts';
+import { besideHeavyWorkMs } from '../rig/judgement.ts';
 import { addressOf, endOf, inParallel } from '../rig/traffic.ts';
 import { sceneOf } from './lesser-rights.ts';
 
@@ -63,6 +65,8 @@ export const directFloods: Attack[] = [
     title:
       'guessed API keys at a home; a home that asks for discovery and gives orders for foreign devices without end',
     holds: 'guesses are refused; a foreign device is neither shown nor moved (bystander)',
+    // It makes an account.
+    slowsToMs: besideHeavyWorkMs,
     run: async (target, { seconds, clients, seed }) => {
       const { tally, signUp, key, product, activate } = sceneOf(target);
       const until = endOf(seconds);
@@ -73,6 +77,7 @@ export const directFloods: Attack[] = [
       const { deviceId } = await activate(owner, await product(owner));
       const { headers } = await key(owner, { scopes: ['read', 'control'] });
       const login = { keyId: headers['X-API-Key'] ?? '', apiKey: headers['X-API-Secret'] ?? '' };
+      const homeUrl = `${target.url.replace(/^http/, 'ws')}/mqtt/home`;
       const guessing = inParallel(clients, until, async (number) => {
         const bytes = connectBytesOf({ clientId: 'home', username: guess('ak_', 20), password: guess('sk_', 40) });
         const answer = await ask(target, 'home', number, bytes);
@@ -80,14 +85,19 @@ export const directFloods: Attack[] = [
         tally.note(text);
         if (text === 'connack 0') tally.problem('a guessed key is let in');
       });
-      const home = await HomeClient.open(`${target.url.replace(/^http/, 'ws')}/mqtt/home`, login, {
-        protocolVersion: 5,
-      });
+      const home = await HomeClient.open(homeUrl, login, { protocolVersion: 5, clientId: 'asking' });
       await home.follow();
       await home.until('the own device', () => home.last(deviceId, 'config') !== undefined);
       for (const filter of ['#', `/sys/${target.victim.productKey}/#`, '$SYS/#']) {
         if (await home.mqtt.trySubscribe(filter)) tally.problem(`${filter} is granted`);
       }
+      const names = { username: login.keyId, password: login.apiKey, protocolVersion: 5 as const };
+      const will = { topic: `latchwork/${deviceId}/set`, payload: Buffer.from('up'), qos: 0 as const, retain: false };
+      if ((await refusalOf(homeUrl, { ...names, will })) === 'accepted') tally.problem('a will is accepted');
+      const retaining = await HomeClient.open(homeUrl, login, { protocolVersion: 5, clientId: 'retaining' });
+      const retained = retaining.mqtt.client.publishAsync(`latchwork/${deviceId}/set`, 'up', { qos: 1, retain: true });
+      await Promise.race([Promise.allSettled([retained]), retaining.mqtt.untilClosed()]);
+      if (!retaining.mqtt.isClosed) tally.problem('a retained order is accepted');
       while (performance.now() < until && !home.mqtt.isClosed) {
         const orders = ['up', 'down'].map((payload) => home.order(target.victim.deviceId, 'set', payload));
         const [answer] = await Promise.allSettled(orders);
