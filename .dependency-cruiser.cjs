@@ -37,9 +37,10 @@ module.exports = {
     importsOnly('log-stands-alone', '^src/log\\.ts$', []),
 
     // Inside of the objects: each kind is a room of its own, and they meet through the calls.
-    doesNotImport('calls-know-no-object', '^src/objects/calls/', '^src/objects/(device|relay)/'),
-    doesNotImport('device-objects-call-others', '^src/objects/device/', '^src/objects/(relay|broker-link)/'),
-    doesNotImport('relay-objects-call-others', '^src/objects/relay/', '^src/objects/(device|broker-link)/(?!mqtt/)'),
+    doesNotImport('calls-know-no-object', '^src/objects/(calls|mqtt)/', '^src/objects/(device|home|relay)/'),
+    doesNotImport('device-objects-call-others', '^src/objects/device/', '^src/objects/(home|relay|broker-link)/'),
+    doesNotImport('homes-call-others', '^src/objects/home/', '^src/objects/(device|relay|broker-link)/'),
+    doesNotImport('relay-objects-call-others', '^src/objects/relay/', '^src/objects/(device|home|broker-link)/'),
     doesNotImport('broker-links-call-others', '^src/objects/broker-link/', '^src/objects/(device|relay)/'),
 
     importsOnly('node-service-knows-no-service', '^node-service/', ['^node-service/']),

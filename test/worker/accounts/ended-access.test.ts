@@ -7,6 +7,7 @@ import { RelayGateway } from '../../../src/objects/relay/relay-gateway.ts';
 import { call, createUser, makeDevice, openSession, type CallOptions } from '../rig/clients/client.ts';
 import { logIn, newPassword, openAccount, operate, password, type Account } from '../rig/accounts.ts';
 import type { Key } from '../rig/authorization-callers.ts';
+import { connectHome } from '../rig/clients/direct.ts';
 import { authed, listenAs, openRelay, shard } from '../rig/clients/relay.ts';
 import { RecordedDatabase } from '../rig/recorded-database.ts';
 import type { TestDevice } from '../rig/provision.ts';
@@ -40,6 +41,7 @@ describe('an access token', () => {
     const key = (await makeKey(owner)).data;
     const socket = await openRelay();
     expect(await socket.ask({ action: 'auth', apiKey: key.keyId, apiSecret: key.apiKey })).toEqual(authed);
+    const { client: home } = await connectHome(key);
     const issued = await operate<{ token: string }>('/accounts/reset-password', { name: owner.email.toUpperCase() });
     expect(issued.data).toMatchObject({ token: expect.stringMatching(/^pr_/) as string, link: null });
     const { token } = issued.data;
@@ -56,14 +58,18 @@ describe('an access token', () => {
     expect(await makeKey(owner)).toMatchObject(ended);
     expect(await call('GET', '/users/me', { key })).toMatchObject({ status: 401 });
     expect(await socket.closed).toMatchObject({ code: 1008, reason: 'API key deleted' });
+    expect(await home.untilClosed()).toMatchObject({ reason: 'revoked' });
   });
 
   it('of a disabled account reads and controls nothing, on no socket either, until it is enabled', async () => {
     const key = (await makeKey(owner)).data;
     const socket = await listenAs(owner);
+    const { client: home } = await connectHome(key);
     expect(await status(device, owner)).toMatchObject({ status: 200 });
     await operate('/accounts/disable', { name: owner.email });
     expect(await socket.closed).toMatchObject({ code: 1008, reason: 'account disabled' });
+    expect(await home.untilClosed()).toMatchObject({ reason: 'revoked' });
+    expect((await connectHome(key)).connack.body[1]).not.toBe(0);
     letListGrowOld();
     expect(await status(device, owner)).toMatchObject(gone);
     expect(await command(device, owner)).toMatchObject(gone);

@@ -8,15 +8,13 @@ import { homeLimits, homeRules, homeTopicsOf } from '../../../src/domain/home/to
 import { createKey, type Key } from '../rig/authorization-callers.ts';
 import { call, createUser, makeProduct, type TestUser } from '../rig/clients/client.ts';
 import {
-  connectPacket,
+  connectHome,
   DirectClient,
   packet,
   pingreq,
   publishPacket,
   subscribePacket,
   text,
-  type ConnectOptions,
-  type Received,
 } from '../rig/clients/direct.ts';
 import { report } from '../rig/commands.ts';
 import { bringUp } from '../rig/clients/bridge.ts';
@@ -30,13 +28,6 @@ async function furnish() {
   const productKey = await makeProduct(user);
   const { deviceId } = (await activate(productKey, undefined, { deviceSN: 'SN-home' })).data;
   return { user, device: { productKey, deviceId }, topics: homeTopicsOf(deviceId), key: await createKey(user) };
-}
-
-async function connect(key: Key, options: ConnectOptions = {}): Promise<{ client: DirectClient; connack: Received }> {
-  const client = await DirectClient.open('home');
-  const name = { name: key.keyId, password: key.apiKey, deviceId: '', productKey: '' };
-  client.send(connectPacket(name, { clientId: 'test', ...options }));
-  return { client, connack: await client.next() };
 }
 
 /** The next message, whatever answers come before it. */
@@ -54,7 +45,7 @@ const deleteKey = ({ token }: TestUser, { keyId }: Key) => call('DELETE', `/user
 
 it('hears reports after it slept, answers pings, and knows what its clients subscribed to', async () => {
   const { device, topics, key } = await furnish();
-  const { client } = await connect(key);
+  const { client } = await connectHome(key);
   client.send(subscribePacket(topics.state));
   await vi.waitFor(async () => {
     client.send(subscribePacket('latchwork/#', 1, { packetId: 2 }));
@@ -76,7 +67,7 @@ it('hears reports after it slept, answers pings, and knows what its clients subs
 
 it('an object without a client answers that nobody listens, and one without a key writes nothing', async () => {
   const { device, key, user } = await furnish();
-  const { client } = await connect(key);
+  const { client } = await connectHome(key);
   client.drop();
   await client.untilClosed();
   const run = { deviceId: device.deviceId, topic: 'x', payloads: ['{}'], generations: [] };
@@ -87,7 +78,7 @@ it('an object without a client answers that nobody listens, and one without a ke
 
 it('a key that ended unnoticed is found with a later packet', async () => {
   const { key } = await furnish();
-  const { client } = await connect(key);
+  const { client } = await connectHome(key);
   await env.DB.prepare('delete from api_keys where key_id = ?').bind(key.keyId).run();
   vi.useFakeTimers({ now: Date.now() + 6 * 60_000, toFake: ['Date'] });
   client.send(pingreq);
@@ -97,16 +88,16 @@ it('a key that ended unnoticed is found with a later packet', async () => {
 
 it('a key that is deleted while its client logs in lets nobody in', async () => {
   const { key, user } = await furnish();
-  const logins = Promise.all(Array.from({ length: 3 }, (_, index) => connect(key, { clientId: `racer-${index}` })));
+  const logins = Promise.all(Array.from({ length: 3 }, (_, index) => connectHome(key, { clientId: `racer-${index}` })));
   await deleteKey(user, key);
   for (const { client, connack } of await logins) if (connack.body[1] === 0) await client.untilClosed();
-  expect((await connect(key)).connack.body[1]).not.toBe(0);
+  expect((await connectHome(key)).connack.body[1]).not.toBe(0);
 });
 
 describe('packets', () => {
   it('a client of MQTT 5 is told a keep-alive and, without one, its id', async () => {
     const { key } = await furnish();
-    const { connack } = await connect(key, { level: 5, clientId: '', keepAlive: 60 });
+    const { connack } = await connectHome(key, { level: 5, clientId: '', keepAlive: 60 });
     const properties = [...connack.body.subarray(3)];
     expect(properties[0]).toBe(18);
     expect(connack.text).toContain('home-');
@@ -134,7 +125,7 @@ describe('packets', () => {
 
   it('a press that comes again is not carried out twice, and is said so', async () => {
     const { topics, key } = await furnish();
-    const { client } = await connect(key);
+    const { client } = await connectHome(key);
     client.send(subscribePacket('latchwork/#'));
     await vi.waitFor(async () => expect((await nextMessage(client)).topic).toBe(topics.state));
     const again = publishPacket(topics.press, 'pulse', { packetId: 7 });
@@ -145,7 +136,7 @@ describe('packets', () => {
 
   it('filters beyond the limit are refused, and what is left keeps working', async () => {
     const { topics, key } = await furnish();
-    const { client } = await connect(key, { level: 5 });
+    const { client } = await connectHome(key, { level: 5 });
     const filters = Array.from({ length: homeRules.maxSubscriptions }, (_, index) => `latchwork/${index}/state`);
     for (let at = 0; at < filters.length; at += 500) {
       const some = filters.slice(at, at + 500).flatMap((filter) => [...text(filter), 0]);

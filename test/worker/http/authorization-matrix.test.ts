@@ -8,7 +8,7 @@ import { memberRoles } from '../../../src/protocol/vocabulary.ts';
 import { exampleBody, listOperations, type Operation } from '../../../rig/inputs/openapi-document.ts';
 import { createKey, prepareCallers, ways, type Callers, type Key } from '../rig/authorization-callers.ts';
 import { call, createUser, openSession, send, type CallOptions } from '../rig/clients/client.ts';
-import { connectPacket, DirectClient } from '../rig/clients/direct.ts';
+import { connectHome } from '../rig/clients/direct.ts';
 import { openRelay } from '../rig/clients/relay.ts';
 
 /** What everybody may call. A route that is neither here nor protected in the reference fails the first test. */
@@ -279,11 +279,9 @@ describe.each(ways)('with a device connected %s', (way) => {
     it('is at a home by an API key that may read, and by nothing that opens another door', async () => {
       const { owner, stranger, device, badCredentials, scopedKeys } = callers;
       const isLetIn = async (name = '', password = '') => {
-        const client = await DirectClient.open('home');
-        client.send(connectPacket({ name, password, deviceId: '', productKey: '' }, { clientId: 'matrix' }));
-        const answer = await client.next();
+        const { client, connack } = await connectHome({ keyId: name, apiKey: password });
         client.drop();
-        return answer.type === 2 && answer.body[1] === 0;
+        return connack.body[1] === 0;
       };
       const letIn: string[] = [];
       for (const [what, { token, key = owner.key }] of Object.entries(badCredentials)) {

@@ -85,6 +85,16 @@ export const disconnectPacket = packet(0xe0, []);
 
 export type Received = RawPacket & { text: string };
 
+/** At the home of an API key, with the answer to its CONNECT. */
+export async function connectHome(
+  { keyId: name, apiKey: password }: { keyId: string; apiKey: string },
+  options: ConnectOptions = {},
+): Promise<{ client: DirectClient; connack: Received }> {
+  const client = await DirectClient.open('home');
+  client.send(connectPacket({ name, password, deviceId: '', productKey: '' }, { clientId: 'home', ...options }));
+  return { client, connack: await client.next() };
+}
+
 export class DirectClient {
   readonly #socket: WebSocket;
   readonly #reader = new PacketReader();
