@@ -1,7 +1,7 @@
 // Prints at the end of a run what the summary only counts: which tests were skipped, and what was missing for them.
 import { spawnSync } from 'node:child_process';
 import type { Reporter, TestModule, Vitest } from 'vitest/node';
-import { mosquittoClientsMissing, pahoMissing } from './brokers/foreign-clients.ts';
+import { homeClientMissing, mosquittoClientsMissing, pahoMissing } from './brokers/foreign-clients.ts';
 import { mosquittoMissing } from './brokers/mosquitto.ts';
 import { dynamicSecurityMissing } from './brokers/mosquitto-dynamic-security.ts';
 import { rabbitmqMissing } from './brokers/rabbitmq.ts';
@@ -23,7 +23,7 @@ export default class RunSummary implements Reporter {
     const files = new Set(untold.map(({ module }) => module.relativeModuleId));
     const missing = new Set([
       ...[mosquittoMissing, dynamicSecurityMissing, rabbitmqMissing, prlimitMissing],
-      ...[mosquittoClientsMissing, pahoMissing],
+      ...[mosquittoClientsMissing, pahoMissing, homeClientMissing],
     ]);
     missing.delete(null);
     const reasons = missing.size === 0 ? ['see their files'] : [...missing];

@@ -10,6 +10,13 @@ export const pythonWithPaho = withPaho ?? 'python3';
 /** Why tests with paho are skipped here, or null if it is installed. */
 export const pahoMissing = withPaho === undefined ? 'paho is not installed (apt-get install python3-paho-mqtt)' : null;
 
+/** The same for tests with the client that behaves as Home Assistant does. */
+export const homeClientMissing =
+  pahoMissing ??
+  (spawnSync(pythonWithPaho, ['-c', 'import jinja2']).status === 0
+    ? null
+    : 'jinja2 is not installed (apt-get install python3-jinja2)');
+
 /** The same for mosquitto_pub and mosquitto_sub. */
 export const mosquittoClientsMissing =
   spawnSync('mosquitto_pub', ['--help']).error === undefined
