@@ -111,6 +111,7 @@ describe.skipIf(missing !== null)(`Home Assistant${missing === null ? '' : ` (${
     lamp.behaviour = 'obeys';
     await device('bot').report({ power: 1 });
     await home.call('switch', 'turn_on', { entity_id: 'switch.bot_seen' });
+    expect((await device('bot').untilCommanded(2))[1]?.params).toEqual({ action: 'pulse' });
     await untilStates({ 'sensor.bot_last_outcome': 'acknowledged', 'switch.bot_seen': 'off' });
     await device('bot').report({ power: 60 });
     await untilStates({ 'switch.bot_seen': 'on' });

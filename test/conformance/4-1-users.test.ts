@@ -160,6 +160,7 @@ describe('API keys', () => {
       description: 'A machine',
       scopes: ['read', 'control', 'manage'],
       productKey: null,
+      deviceIds: null,
       createdAt: expect.stringMatching(/Z$/) as string,
       lastUsedAt: null,
     });
