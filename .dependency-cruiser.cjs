@@ -5,7 +5,7 @@ const layers = ['domain', 'db', 'pacing', 'objects', 'services', 'http', 'routes
 const after = (layer) => layers.slice(layers.indexOf(layer) + 1);
 
 /** Everything of ours beside the Worker. */
-const otherRooms = 'broker-bridge|mqtt-gateway|node-service|client|console|dev|rig|bench|test';
+const otherRooms = 'broker-bridge|mqtt-gateway|matter-bridge|node-service|client|console|dev|rig|bench|test';
 
 /** Files below `from` import nothing of ours but `allowed` (regular expressions of paths). */
 const importsOnly = (name, from, allowed) => ({
@@ -55,6 +55,13 @@ module.exports = {
       '^src/protocol/',
       '^src/domain/(client-network|topics|direct/(answer-codes|connect))\\.ts$',
     ]),
+    importsOnly('matter-bridge-uses-the-client', '^matter-bridge/', ['^(matter-bridge|node-service|client)/']),
+    {
+      name: 'matter-is-in-its-own-folder',
+      severity: 'error',
+      from: { pathNot: '^matter-bridge/' },
+      to: { path: '(^|/)@matter/' },
+    },
     {
       name: 'client-needs-only-types-of-the-service',
       severity: 'error',
@@ -64,10 +71,10 @@ module.exports = {
     importsOnly('console-uses-the-client-alone', '^console/', ['^(console|client)/']),
     doesNotImport(
       'product-code-imports-no-tests-or-dev-tools',
-      '^(src|broker-bridge|mqtt-gateway|node-service|client|console)/',
-      '^(test|rig|dev|bench)/',
+      '^(src|broker-bridge|mqtt-gateway|matter-bridge/src|node-service|client|console)/',
+      '^((test|rig|dev|bench)/|matter-bridge/test/)',
     ),
-    doesNotImport('only-tests-import-tests', '^(rig|dev|bench)/', '^test/'),
+    doesNotImport('only-tests-import-tests', '^(rig|dev|bench)/', '^(test|matter-bridge/test)/'),
     doesNotImport('the-rig-is-below-the-benchmarks', '^rig/', '^bench/'),
     {
       name: 'no-circles',

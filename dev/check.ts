@@ -4,12 +4,14 @@ import { exec } from 'node:child_process';
 import { availableParallelism } from 'node:os';
 import { promisify } from 'node:util';
 import { readCommandLine } from '../rig/command-line.ts';
+import installMatterPackages from '../rig/services/matter-packages.ts';
 
 const usage = `Usage: npm run check
 
-  Types, lint, format, imports, unused code, weight and citations. Changes nothing.`;
+  Types, lint, format, imports, unused code, weight and citations. Changes nothing but the
+  packages of matter-bridge, which it installs.`;
 
-const rooms = 'src broker-bridge mqtt-gateway node-service client console dev rig test bench';
+const rooms = 'src broker-bridge mqtt-gateway matter-bridge node-service client console dev rig test bench';
 
 /** Longest first. */
 const steps = [
@@ -24,6 +26,9 @@ const steps = [
 ];
 
 readCommandLine({ name: 'npm run check', usage, options: {} }, () => undefined);
+
+// For its types.
+installMatterPackages();
 
 const failed: string[] = [];
 const waiting = steps.values();
