@@ -38,7 +38,18 @@ const withProcesses = { maxWorkers: 3 * cores, sequence: { groupOrder: 1 } };
 const withFloods = { maxWorkers: cores + 1, sequence: { groupOrder: 2 } };
 
 /** Within a group, projects with the longest files come first: none of these runs on alone at the end. */
-const projectOrder = ['unit', 'worker', 'fuzz', 'brokers', 'client', 'system', 'bridge', 'gateway', 'conformance'];
+const projectOrder = [
+  'unit',
+  'worker',
+  'fuzz',
+  'brokers',
+  'client',
+  'matter',
+  'system',
+  'bridge',
+  'gateway',
+  'conformance',
+];
 
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
@@ -123,6 +134,7 @@ export default defineConfig({
       project('system'),
       project('brokers'),
       project('client'),
+      project('matter', { globalSetup: ['rig/services/matter-packages.ts'] }),
       project('console', { globalSetup: ['rig/services/console-service.ts'] }),
       project('attacks', { ...withFloods, maxConcurrency: 4 }),
       project('faults', withFloods),

@@ -23,6 +23,7 @@ export const unlimitedDevices = { DEVICE_MESSAGES_PER_SECOND: '1000000' };
 const scripts = {
   bridge: 'broker-bridge/src/main.ts',
   gateway: 'mqtt-gateway/src/main.ts',
+  matter: 'matter-bridge/src/main.ts',
   broker: 'dev/broker/broker.ts',
 } as const;
 
