@@ -14,12 +14,13 @@ const usage = `Usage: npm run weight
 readCommandLine({ name: 'npm run weight', usage, options: {} }, () => undefined);
 
 const bounds = {
-  'product source, lines': 34_850,
-  'tests, rig and benchmarks, lines': 46_250,
-  'documents, words': 28_800,
+  'product source, lines': 36_250,
+  'tests, rig and benchmarks, lines': 48_250,
+  'Matter bridge, lines': 600,
+  'documents, words': 30_500,
   'settable limits': 40,
   'files in the largest folder': 20,
-  'folders at the top': 14,
+  'folders at the top': 15,
   'patched libraries': 0,
 };
 
@@ -29,6 +30,8 @@ const isTest = (file: string) => /^(test|rig|bench)\/|^[\w-]+\/test\//.test(file
 /** What runs in production and `npm start`: pages, the client package, examples and settings of tools are none, nor is what is generated. */
 const isProduct = (file: string) =>
   /^(src|broker-bridge|mqtt-gateway|node-service|dev)\//.test(file) && file !== 'src/worker-env.d.ts';
+
+const isMatterBridge = (file: string) => /^matter-bridge\/(?!test\/)/.test(file);
 
 const read = (file: string) => readFileSync(file, 'utf8');
 const sum = (numbers: number[]) => numbers.reduce((total, number) => total + number, 0);
@@ -42,6 +45,7 @@ const [folder, { length: size }] = folders.reduce((most, next) => (next[1].lengt
 const weights: Record<keyof typeof bounds, number> = {
   'product source, lines': lines(code.filter(isProduct)),
   'tests, rig and benchmarks, lines': lines(code.filter(isTest)),
+  'Matter bridge, lines': lines(code.filter(isMatterBridge)),
   'documents, words': words(files.filter((file) => file.endsWith('.md'))),
   'settable limits': Object.keys(limitSpecs).length,
   'files in the largest folder': size,

@@ -217,7 +217,7 @@ export class HomeDevices {
       (part) => announced?.parts?.[part] === view[part],
     );
     if (known.isUnnamed || !isAlike) {
-      known.isUnnamed = false;
+      Object.assign(known, { isUnnamed: false });
       const record = known.record ?? (await this.#readRecords(deviceId)).get(deviceId);
       if (record === undefined) {
         this.#remove(deviceId);
