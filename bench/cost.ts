@@ -170,6 +170,8 @@ async function measureHome(minuteCount: number, keep: BenchOptions['keep']) {
     const answered = new Promise((resolve) => client.once('packetreceive', resolve));
     client.sendPing();
     await answered;
+    // What a home writes, it writes a moment later.
+    await sleep(1_000);
   };
   const { used } = await meter(rig, ping, minuteCount, 1);
   return costOf(used);

@@ -43,6 +43,8 @@ export class HomeClients extends MqttSockets<HomeAction> {
   readonly #wanted = new Map<WebSocket, Set<string>>();
   readonly #acknowledged = new Map<WebSocket, Promise<void>>();
   readonly #unsaved = new Set<DirectConnection>();
+  /** What the row has. */
+  readonly #saved = new WeakMap<DirectConnection, Subscriptions>();
 
   constructor(ctx: DurableObjectState, env: Env, home: Home) {
     super(ctx, readConfig(env), { home: ctx.id.name });
@@ -52,6 +54,7 @@ export class HomeClients extends MqttSockets<HomeAction> {
       connection.areSubscriptionsKept = true;
       const subscriptions = ctx.storage.kv.get<Subscriptions>(rowOf(session)) ?? [];
       connection.session = { ...session, subscriptions };
+      this.#saved.set(connection, subscriptions);
     }
   }
 
@@ -102,6 +105,7 @@ export class HomeClients extends MqttSockets<HomeAction> {
     connection.areSubscriptionsKept = true;
     // Of a session whose end this object did not live to see.
     this.#ctx.storage.kv.delete(rowOf(session));
+    this.#saved.set(connection, session.subscriptions);
     this.#home.began();
     const assigned = packet.clientId === '' && { assignedClientId: clientId };
     this.begin(connection, session, { keepAliveSeconds, ...assigned });
@@ -110,7 +114,6 @@ export class HomeClients extends MqttSockets<HomeAction> {
   protected override take(connection: DirectConnection, step: DirectStep<HomeAction>): void {
     const { messages, replies, granted, end } = step;
     const nowMs = Date.now();
-    const former = connection.session;
     const isChecked = nowMs - (step.session.checkedAtMs ?? 0) < checkEveryMs;
     // A client that sends reads, too.
     connection.session = { ...step.session, unreadBytes: 0, ...(!isChecked && { checkedAtMs: nowMs }) };
@@ -125,7 +128,8 @@ export class HomeClients extends MqttSockets<HomeAction> {
       connection,
       granted.flatMap(({ filter, wantsRetained }) => (wantsRetained ? [filter] : [])),
     );
-    if (step.session.subscriptions.length > 0 || former?.subscriptions.length !== 0) this.#saveSoon(connection);
+    // A ping costs no row.
+    if (this.#saved.get(connection) !== step.session.subscriptions) this.#saveSoon(connection);
     if (end === undefined) return;
     this.close(connection, end);
     this.ended(connection);
@@ -204,6 +208,7 @@ export class HomeClients extends MqttSockets<HomeAction> {
       const { session } = connection;
       if (session === null || !connection.isOpen()) return;
       this.#ctx.storage.kv.put(rowOf(session), session.subscriptions);
+      this.#saved.set(connection, session.subscriptions);
     }, saveAfterMs);
   }
 

@@ -1,6 +1,6 @@
 // A home's object: what it keeps over its sleep and what it forgets, and packets that no library sends. What a client sees of devices is
 // test/system/home.test.ts.
-import { evictDurableObject } from 'cloudflare:test';
+import { evictDurableObject, runInDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { describe, expect, it, vi } from 'vitest';
 import { homeDiscoveryOf } from '../../../src/domain/home/discovery.ts';
@@ -63,6 +63,21 @@ it('hears reports after it slept, answers pings, and knows what its clients subs
     });
   }
   expect(client.end).toBeUndefined();
+});
+
+it('a ping writes nothing, a subscription is written', async () => {
+  const { topics, key } = await furnish();
+  const { client } = await connectHome(key);
+  const row = 'subscriptions 0';
+  const read = () => runInDurableObject(homeOf(key), (_, { storage }) => storage.kv.get(row));
+  client.send(subscribePacket(topics.state));
+  await vi.waitFor(async () => expect(await read()).toHaveLength(1), { timeout: 2_000 });
+  await runInDurableObject(homeOf(key), (_, { storage }) => storage.kv.delete(row));
+  client.send(pingreq);
+  await new Promise((resolve) => setTimeout(resolve, 700));
+  expect(await read()).toBeUndefined();
+  client.send(subscribePacket('latchwork/#'));
+  await vi.waitFor(async () => expect(await read()).toHaveLength(2), { timeout: 2_000 });
 });
 
 it('an object without a client answers that nobody listens, and one without a key writes nothing', async () => {
