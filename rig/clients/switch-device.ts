@@ -17,7 +17,7 @@ export class SwitchDevice {
     mqtt.client.on('message', (_topic, payload) => {
       // A device that leaves meanwhile answers no more.
       this.#take(JSON.parse(payload.toString()) as Command).catch((error: unknown) => {
-        if (!mqtt.isClosed) throw error;
+        if (!mqtt.isClosed && !mqtt.client.disconnecting) throw error;
       });
     });
   }
