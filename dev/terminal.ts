@@ -52,7 +52,7 @@ export function showTrouble(part: string, line: string): void {
 }
 
 function describeDeviceTrouble(event: unknown, fields: Record<string, unknown>): string | undefined {
-  const { deviceId, reason, topic, text, dropped, username, peerhost, refusal, problem, credential } = fields;
+  const { deviceId, home, reason, topic, text, dropped, username, peerhost, refusal, problem, credential } = fields;
   const words = (...parts: unknown[]): string => parts.join(' ').replaceAll('_', ' ');
   if (event === rejectedMessageEvent) {
     const members = Array.isArray(dropped) && dropped.length > 0 ? ` (${dropped.join(', ')})` : '';
@@ -65,7 +65,7 @@ function describeDeviceTrouble(event: unknown, fields: Record<string, unknown>):
   }
   if (event !== refusedDirectLoginEvent) return undefined;
   const why = problem === undefined ? words(refusal) : words(problem, credential);
-  return `${String(deviceId)}: login over WebSocket refused, ${why}`;
+  return `${String(deviceId ?? home)}: login over WebSocket refused, ${why}`;
 }
 
 export function shorten(value: unknown): string {
