@@ -2,13 +2,12 @@
 import type { Client } from '@latchwork/client';
 import { useSignal } from '@preact/signals';
 import { InputError } from '../errors.ts';
-import { Field, Form } from '../parts/form.tsx';
+import { Choice, Field, Form } from '../parts/form.tsx';
 import { groupsTexts } from '../texts/groups.ts';
 import type { Group } from './group-view.ts';
 import { DevicePicker } from './picker.tsx';
 
 const words = groupsTexts.form;
-const kinds = ['picked', 'tag'] as const;
 type GroupBody = Parameters<Client['groups']['$post']>[0]['json'];
 
 type Props = {
@@ -18,7 +17,7 @@ type Props = {
 };
 
 export function GroupForm({ group, onSave }: Props) {
-  const kind = useSignal<(typeof kinds)[number]>(group !== null && group.tag !== null ? 'tag' : 'picked');
+  const kind = useSignal<keyof typeof words.kinds>(group !== null && group.tag !== null ? 'tag' : 'picked');
   const chosen = useSignal<readonly string[]>(group?.deviceIds ?? []);
   return (
     <Form
@@ -31,15 +30,7 @@ export function GroupForm({ group, onSave }: Props) {
       }}
     >
       <Field label={words.name} name="name" value={group?.name ?? ''} required maxLength={100} />
-      <fieldset>
-        <legend>{words.which}</legend>
-        {kinds.map((one) => (
-          <label key={one} class="check">
-            <input type="radio" name="kind" checked={kind.value === one} onChange={() => (kind.value = one)} />
-            {words.kinds[one]}
-          </label>
-        ))}
-      </fieldset>
+      <Choice legend={words.which} labels={words.kinds} chosen={kind} />
       {kind.value === 'tag' ? (
         <Field label={words.tag} hint={words.tagHint} name="tag" value={group?.tag ?? ''} required maxLength={32} />
       ) : (

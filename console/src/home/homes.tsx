@@ -4,7 +4,7 @@ import { dataOf } from '@latchwork/client';
 import { useSignal } from '@preact/signals';
 import { InputError } from '../errors.ts';
 import { DevicePicker } from '../groups/picker.tsx';
-import { Field, Form, Problem } from '../parts/form.tsx';
+import { Choice, Field, Form, Problem } from '../parts/form.tsx';
 import { useRead } from '../parts/read.ts';
 import { KeyRow, type Key } from '../screens/settings-keys.tsx';
 import { session } from '../state/session.ts';
@@ -14,7 +14,6 @@ import { HomeValues, type HomeLogin } from './values.tsx';
 
 const descriptionStart = 'Home Assistant';
 const mostDevices = 50;
-const kinds = ['all', 'some'] as const;
 
 export function Homes() {
   const api = session().api.users['api-keys'];
@@ -64,7 +63,7 @@ type ConnectProps = {
 };
 
 function Connect({ isBack, onMade }: ConnectProps) {
-  const kind = useSignal<(typeof kinds)[number]>('all');
+  const kind = useSignal<keyof typeof words.kinds>('all');
   const chosen = useSignal<readonly string[]>([]);
   return (
     <section class="card" aria-label={words.title}>
@@ -83,15 +82,7 @@ function Connect({ isBack, onMade }: ConnectProps) {
           onMade(await dataOf(session().api.users['api-keys'].$post({ json })));
         }}
       >
-        <fieldset>
-          <legend>{words.which}</legend>
-          {kinds.map((one) => (
-            <label key={one} class="check">
-              <input type="radio" name="kind" checked={kind.value === one} onChange={() => (kind.value = one)} />
-              {words.kinds[one]}
-            </label>
-          ))}
-        </fieldset>
+        <Choice legend={words.which} labels={words.kinds} chosen={kind} />
         {kind.value === 'some' && (
           <DevicePicker legend={words.chosen(chosen.value.length, mostDevices)} chosen={chosen} />
         )}

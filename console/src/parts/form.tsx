@@ -1,5 +1,5 @@
 // Fields, buttons and forms: a form shows that it works, what went wrong, and is not sent twice.
-import { useSignal } from '@preact/signals';
+import { useSignal, type Signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useEffect, useId, useRef } from 'preact/hooks';
 import { describeError } from '../errors.ts';
@@ -137,6 +137,28 @@ export function Select({ label, hint, name, value, options, onChange }: SelectPr
         </p>
       )}
     </div>
+  );
+}
+
+type ChoiceProps<Option extends string> = {
+  legend: string;
+  labels: Readonly<Record<Option, string>>;
+  chosen: Signal<Option>;
+};
+
+/** One of a few, all of which are shown. */
+export function Choice<Option extends string>({ legend, labels, chosen }: ChoiceProps<Option>) {
+  const name = useId();
+  return (
+    <fieldset>
+      <legend>{legend}</legend>
+      {(Object.keys(labels) as Option[]).map((one) => (
+        <label key={one} class="check">
+          <input type="radio" name={name} checked={chosen.value === one} onChange={() => (chosen.value = one)} />
+          {labels[one]}
+        </label>
+      ))}
+    </fieldset>
   );
 }
 

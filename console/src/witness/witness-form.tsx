@@ -2,7 +2,7 @@
 import { dataOf, type Client, type Data } from '@latchwork/client';
 import { useSignal } from '@preact/signals';
 import { InputError } from '../errors.ts';
-import { Field, Form, Problem, Select } from '../parts/form.tsx';
+import { Choice, Field, Form, Problem, Select } from '../parts/form.tsx';
 import { useRead } from '../parts/read.ts';
 import { readDevices } from '../state/device-names.ts';
 import { session } from '../state/session.ts';
@@ -14,7 +14,6 @@ export type Witness = Data<Client['devices'][':deviceId']['witness']['$get']>;
 export type WitnessBody = Parameters<Client['devices'][':deviceId']['witness']['$put']>[0]['json'];
 type Kind = keyof typeof words.kinds;
 type Operator = keyof typeof witnessTexts.operators;
-const kinds = ['own', 'other', 'check_in'] as const satisfies readonly Kind[];
 
 type Props = {
   deviceId: string;
@@ -38,15 +37,7 @@ export function WitnessForm({ deviceId, witness, onSave }: Props) {
         })
       }
     >
-      <fieldset>
-        <legend>{words.kind}</legend>
-        {kinds.map((one) => (
-          <label key={one} class="check">
-            <input type="radio" name="kind" checked={kind.value === one} onChange={() => (kind.value = one)} />
-            {words.kinds[one]}
-          </label>
-        ))}
-      </fieldset>
+      <Choice legend={words.kind} labels={words.kinds} chosen={kind} />
       {kind.value === 'own' && <ReadingFields deviceId={deviceId} start={start} mayChange />}
       {kind.value === 'other' && <OtherDevice except={deviceId} start={start} />}
       <div class="pair">
