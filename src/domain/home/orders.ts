@@ -2,7 +2,7 @@
 import { refuse, type Outcome } from '../refusal.ts';
 import type { HomeAction } from './topics.ts';
 
-/** A command, or a wish for what the witness sees. */
+/** A command, or the state that the witness has to see. */
 export type Order =
   { body: { action: 'toggle' | 'pulse' | 'trigger'; position?: string } | { angle: number } } | Ensure;
 type Ensure = { ensures: 'on' | 'off' };

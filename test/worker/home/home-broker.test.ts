@@ -22,6 +22,11 @@ import { activate } from '../rig/ownership.ts';
 
 const homeOf = ({ keyId }: Key) => env.HOME_BROKER.getByName(`home-${keyId}`);
 const publishType = 3;
+const savedRow = 'subscriptions 0';
+/** What the object has written of its only client's subscriptions. */
+const readSaved = (key: Key) => runInDurableObject(homeOf(key), (_, { storage }) => storage.kv.get(savedRow));
+const untilSaved = (key: Key, count: number) =>
+  vi.waitFor(async () => expect(await readSaved(key)).toHaveLength(count), { timeout: 5_000 });
 
 async function furnish() {
   const user = await createUser();
@@ -51,9 +56,8 @@ it('hears reports after it slept, answers pings, and knows what its clients subs
     client.send(subscribePacket('latchwork/#', 1, { packetId: 2 }));
     expect((await nextMessage(client)).isRetained).toBe(true);
   });
+  await untilSaved(key, 2);
   for (const position of ['up', 'middle', 'down']) {
-    // Its subscriptions are saved a moment after it has answered.
-    await new Promise((resolve) => setTimeout(resolve, 600));
     await evictDurableObject(homeOf(key));
     client.send(pingreq);
     await bringUp(device, report({ position }));
@@ -68,16 +72,14 @@ it('hears reports after it slept, answers pings, and knows what its clients subs
 it('a ping writes nothing, a subscription is written', async () => {
   const { topics, key } = await furnish();
   const { client } = await connectHome(key);
-  const row = 'subscriptions 0';
-  const read = () => runInDurableObject(homeOf(key), (_, { storage }) => storage.kv.get(row));
   client.send(subscribePacket(topics.state));
-  await vi.waitFor(async () => expect(await read()).toHaveLength(1), { timeout: 2_000 });
-  await runInDurableObject(homeOf(key), (_, { storage }) => storage.kv.delete(row));
+  await untilSaved(key, 1);
+  await runInDurableObject(homeOf(key), (_, { storage }) => storage.kv.delete(savedRow));
   client.send(pingreq);
   await new Promise((resolve) => setTimeout(resolve, 700));
-  expect(await read()).toBeUndefined();
+  expect(await readSaved(key)).toBeUndefined();
   client.send(subscribePacket('latchwork/#'));
-  await vi.waitFor(async () => expect(await read()).toHaveLength(2), { timeout: 2_000 });
+  await untilSaved(key, 2);
 });
 
 it('an object without a client answers that nobody listens, and one without a key writes nothing', async () => {
