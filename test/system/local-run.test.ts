@@ -30,10 +30,11 @@ test.each([
   // Other builds read the repository's pages meanwhile, so that only the copy may be changed.
   writeFileSync(join(at.stateDir, 'build/public/icon.svg'), 'its own');
   expect(await (await fetch(`${run.url}/icon.svg`)).text(), 'pages of its own').toBe('its own');
-  const story = run.output;
+  // The switch may answer after all addresses were printed.
   for (const step of [/registered/, /activated as/, /is online/, /command_sent/, /replied/, /pushed thing\/event/]) {
-    expect(story).toMatch(step);
+    await run.untilTold(step);
   }
+  const story = run.output;
   expect(story).toMatch(/\d\d:\d\d:\d\d\.\d{3}/);
   expect(story).not.toContain('\u001b');
   expect(await run.askHealth()).toBe(200);
