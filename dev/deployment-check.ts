@@ -6,19 +6,11 @@ import { unstable_readConfig as readWranglerConfig } from 'wrangler';
 import { z } from 'zod';
 import { findSettingProblems } from '../src/config.ts';
 
-export type Deployment = {
-  configPath: string;
-  /** An environment of wrangler.toml; undefined is the settings at the top of the file. */
-  environment: string | undefined;
-  /** A file as for `wrangler deploy --secrets-file`; without one secrets are taken to be right. */
-  secretsFile: string | undefined;
-};
-
 const word = z.string();
 /** The members of wrangler's own view of its file that are checked here. */
 const configSchema = z.object({
   vars: z.record(word, z.unknown()),
-  d1_databases: z.array(z.object({ binding: word, database_name: word, database_id: word }).partial()),
+  d1_databases: z.array(z.object({ binding: word })),
   durable_objects: z.object({ bindings: z.array(z.object({ name: word, class_name: word })) }),
   exports: z.record(word, z.object({ type: word, storage: word.default('nothing') })).default({}),
   ratelimits: z.array(
@@ -26,7 +18,6 @@ const configSchema = z.object({
   ),
   assets: z.record(word, z.unknown()).default({}),
   triggers: z.object({ crons: z.array(word).optional() }),
-  definedEnvironments: z.array(word).default([]),
 });
 type WranglerConfig = z.infer<typeof configSchema>;
 type Pair = [name: string, value: string];
@@ -46,30 +37,23 @@ export const optionalSecrets = [
 const shippedTypes = readFileSync(new URL('../src/worker-env.d.ts', import.meta.url), 'utf8');
 const shippedAssets = { directory: 'public', binding: 'ASSETS', run_worker_first: 'true' };
 const nouns: Partial<Record<string, string>> = { exports: 'class', assets: 'setting' };
-/** The one in the repository is all zeros. */
-const databaseId = /^(?!0{8})[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 /** The addresses that devices, people and the Worker itself meet. */
 const hostNames = ['MQTT_HOST', 'BROKER_API_URL', 'MAIL_URL', 'PASSWORD_RESET_URL', 'EMAIL_VERIFICATION_URL'];
 const loopback = /^(?:(?:.+\.)?localhost\.?|127\.[\d.]+|0\.0\.0\.0|\[::1?\])$/;
 
-/** One line each, with the name of the setting; never its value. @throws Error if a file cannot be read */
-export function findDeploymentFaults({ configPath, environment, secretsFile }: Deployment): string[] {
-  const config = configSchema.parse(
-    readWranglerConfig({ config: configPath, env: environment }, { hideWarnings: true }),
-  );
-  const { vars, definedEnvironments } = config;
-  // Wrangler refuses this only if there are others.
-  if (environment !== undefined && !definedEnvironments.includes(environment))
-    return [`there is no env.${environment}`];
+/**
+ * One line each, with the name of the setting; never its value. Without a file of NAME=value secrets are taken to be right.
+ * @throws Error if a file cannot be read
+ */
+export function findDeploymentFaults(configPath: string, secretsFile?: string): string[] {
+  const config = configSchema.parse(readWranglerConfig({ config: configPath }, { hideWarnings: true }));
+  const { vars } = config;
   const required = findPairs(shippedTypes, /^\t(\w+): (string);$/gm).map(([name]) => name);
   const secretNames = [...required, ...optionalSecrets];
-  const secrets = secretsFile === undefined ? rightSecrets(secretNames) : readSecrets(secretsFile);
+  const secrets = secretsFile === undefined ? rightSecrets(secretNames) : parseEnv(readFileSync(secretsFile, 'utf8'));
   const faults = findSettingProblems({ ...vars, ...secrets }).map(({ name, problem }) => `${name} ${problem}`);
   const strange = Object.keys(secrets).filter((name) => !secretNames.includes(name));
   faults.push(...strange.map((name) => `${name} is no secret of the Worker`), ...findDifferences(config));
-  const database = config.d1_databases.find(({ binding }) => binding === 'DB');
-  if (database !== undefined && !databaseId.test(database.database_id ?? ''))
-    faults.push(`database_id of ${database.database_name ?? 'DB'} is not set: npx wrangler d1 create prints it`);
   const ofThisMachine = hostNames.filter((name) => isLoopback(vars[name]));
   faults.push(...ofThisMachine.map((name) => `${name} is an address of this machine alone`));
   if (vars['BROKER_PROVISIONING'] === 'mosquitto' && vars['BROKER_REPORTS_CONNECTIONS'] === 'true')
@@ -94,7 +78,7 @@ function findDifferences({ d1_databases, durable_objects, exports, ratelimits, a
   const namespaces = ratelimits.map((row) => row.namespace_id);
   const shared = namespaces.filter((id, index) => namespaces.indexOf(id) < index);
   const tables: Record<string, [shipped: Pair[], present: Pair[]]> = {
-    d1_databases: [[['DB', 'D1']], d1_databases.map(({ binding = '' }) => [binding, 'D1'])],
+    d1_databases: [[['DB', 'D1']], d1_databases.map(({ binding }) => [binding, 'D1'])],
     durable_objects: [objects, durable_objects.bindings.map((row) => [row.name, row.class_name])],
     exports: [classes, Object.entries(exports).map(([name, row]) => [name, `${row.type} of ${row.storage}`])],
     ratelimits: [limiters, ratelimits.map(({ name, simple }) => [name, `${simple.limit} in ${simple.period} s`])],
@@ -119,9 +103,4 @@ function rightSecrets(names: string[]): Record<string, string> {
   // As long as a key of VAPID.
   const secret = 'x'.repeat(43);
   return { ...Object.fromEntries(names.map((name) => [name, secret])), JWT_SECRETS: `kid:${secret}` };
-}
-
-function readSecrets(path: string): Record<string, unknown> {
-  const text = readFileSync(path, 'utf8');
-  return text.trimStart().startsWith('{') ? (JSON.parse(text) as Record<string, unknown>) : parseEnv(text);
 }

@@ -101,7 +101,7 @@ process.exit(faults === 0 ? 0 : 1);
 
 function adviceFor(message: string): string {
   const advice: [RegExp, string][] = [
-    [/migration/, 'npx wrangler d1 migrations apply latchwork --remote'],
+    [/migration/, 'npm run deploy applies it'],
     [/[A-Z]+_SECRETS|PASSWORDS/, 'npx wrangler secret put NAME, for each that is named'],
     [/[A-Z]+_[A-Z]+/, 'correct it in wrangler.toml and deploy again'],
     [/database/, 'look at the D1 database and its binding DB'],

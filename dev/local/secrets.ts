@@ -1,5 +1,5 @@
 // Secrets, made once and readable by their owner alone. Those of `npm start` are in the state folder, those of `npm run dev` in
-// .dev.vars, and those of a deployment in secrets.env. They are sent nowhere.
+// .dev.vars, and those of a deployment in .deploy. They are sent nowhere.
 import { randomBytes } from 'node:crypto';
 import { chmodSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -21,20 +21,20 @@ export function loadSecrets(stateDir: string): LocalSecrets {
   return secrets;
 }
 
+/** Not in .dev.vars.example, which Cloudflare's deploy button offers to everybody. */
+const devSettings = join(import.meta.dirname, '../settings/dev.vars');
+
 /** The git-ignored file that `wrangler dev` reads. As `writeOnce`. */
 export function writeDevVars(root: string): boolean {
   const example = readFileSync(join(root, '.dev.vars.example'), 'utf8');
   const text = example.replaceAll(/^([A-Z_]+)=$/gm, (_, name: string) => `${name}=${generateSecret(name)}`);
-  return writeOnce(join(root, '.dev.vars'), text);
+  return writeOnce(join(root, '.dev.vars'), `${text}\n${readFileSync(devSettings, 'utf8')}`);
 }
 
-export const secretsFileOf = (environment: string | undefined): string =>
-  environment === undefined ? 'secrets.env' : `secrets.${environment}.env`;
-
-/** Every secret of a deployment that nobody else issues. As `writeOnce`. */
-export function writeSecrets(path: string): boolean {
+/** Every secret of a deployment that nobody else issues. */
+export function writeSecrets(path: string): void {
   const names = secretNames.filter((name) => !name.startsWith('BROKER_API_'));
-  return writeOnce(path, names.map((name) => `${name}=${generateSecret(name, 'k1')}\n`).join(''));
+  writePrivateFile(path, names.map((name) => `${name}=${generateSecret(name, 'k1')}\n`).join(''));
 }
 
 /** wrangler.toml for `wrangler dev`, which with a list of required secrets takes those alone from .dev.vars. */

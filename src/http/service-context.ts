@@ -7,7 +7,7 @@ import { log } from '../log.ts';
 import type { AppEnv } from './router.ts';
 import { networkOf } from '../domain/client-network.ts';
 
-const message = 'not configured: run `npm run dev` once on a laptop, `npm run deploy:dry` before a deployment';
+const message = 'not configured: run `npm run dev` once on a laptop, `npm run deploy` for a deployment';
 
 export const createServiceContext = createMiddleware<AppEnv>(async (c, next) => {
   try {

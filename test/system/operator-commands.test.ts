@@ -77,7 +77,7 @@ it('the doctor names the migration that is missing, and what to do', async () =>
   await once(server.listen(0, '127.0.0.1'), 'listening');
   const { port } = server.address() as AddressInfo;
   const { text } = await run({}, process.execPath, 'dev/doctor.ts', '--url', `http://127.0.0.1:${port}`);
-  expect(text).toContain(`${message}: npx wrangler d1 migrations apply latchwork --remote`);
+  expect(text).toContain(`${message}: npm run deploy applies it`);
   server.close();
 });
 

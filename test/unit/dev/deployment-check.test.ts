@@ -1,27 +1,24 @@
-// What `npm run deploy:dry` refuses: the settings as they are in the repository, and what is wrong in others.
-import { execFileSync } from 'node:child_process';
-import { readFileSync, statSync, writeFileSync } from 'node:fs';
+// What `npm run deploy` refuses before it asks Cloudflare: the settings as they are in the repository, and what is wrong in others.
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { parseEnv } from 'node:util';
 import { expect, test } from 'vitest';
+import { writeDeployment } from '../../../dev/deployment.ts';
 import { findDeploymentFaults } from '../../../dev/deployment-check.ts';
 import { makeTempDir } from '../../../rig/temp-dirs.ts';
 
 const repository = readFileSync(fileURLToPath(new URL('../../../wrangler.toml', import.meta.url)), 'utf8');
-const filled = repository
-  .replace('MQTT_HOST = ""', 'MQTT_HOST = "broker.example.com"')
-  .replace(/database_id = ".*"/, 'database_id = "11111111-2222-4333-8444-555555555555"');
+const filled = repository.replace('MQTT_HOST = ""', 'MQTT_HOST = "broker.example.com"');
 
 const dir = makeTempDir('deployment');
-const command = fileURLToPath(new URL('../../../dev/secrets.ts', import.meta.url));
 
 function faultsOf(toml: string, { environment, secrets }: { environment?: string; secrets?: string } = {}): string[] {
-  const configPath = join(dir, 'wrangler.toml');
-  writeFileSync(configPath, toml);
+  const sourcePath = join(dir, 'wrangler.toml');
+  writeFileSync(sourcePath, toml);
+  const { configPath } = writeDeployment(sourcePath, environment);
   const secretsFile = secrets === undefined ? undefined : join(dir, 'secrets');
   if (secretsFile !== undefined) writeFileSync(secretsFile, secrets ?? '');
-  return findDeploymentFaults({ configPath, environment, secretsFile });
+  return findDeploymentFaults(configPath, secretsFile);
 }
 
 test('settings that are filled in are right', () => {
@@ -29,10 +26,7 @@ test('settings that are filled in are right', () => {
 });
 
 test('settings as they are in the repository are refused by their names', () => {
-  expect(faultsOf(repository)).toEqual([
-    'MQTT_HOST is the bare host name or IPv4 address of the broker or gateway',
-    'database_id of latchwork is not set: npx wrangler d1 create prints it',
-  ]);
+  expect(faultsOf(repository)).toEqual(['MQTT_HOST is the bare host name or IPv4 address of the broker or gateway']);
 });
 
 test.each([
@@ -53,7 +47,6 @@ test.each([
   ['directory = "public"', 'directory = "docs"', /^assets\.directory is docs/],
   ['[exports.BrokerLink]\ntype = "durable-object"\nstorage = "sqlite"', '', /^exports has no class BrokerLink$/],
   ['class_name = "BrokerLink"', 'class_name = "RelayGateway"', /^durable_objects\.BROKER_LINK is RelayGateway/],
-  ['11111111-2222-4333-8444-555555555555', 'latchwork', /^database_id of latchwork is not set/],
   ['"broker.example.com"', '"localhost"', /^MQTT_HOST is an address of this machine/],
   ['"broker.example.com"', '"127.0.0.1"', /^MQTT_HOST is an address of this machine/],
   ['BROKER_API_URL = ""', 'BROKER_API_URL = "http://[::1]:18083"', /^BROKER_API_URL is an address of this machine/],
@@ -78,31 +71,34 @@ test('mosquitto, which reports no connections, is refused with BROKER_REPORTS_CO
   ]);
 });
 
-/** The tables that an environment does not inherit, repeated in it. */
-const inStaging = (toml: string): string => {
-  const tables = toml.split(/^(?=\[)/m).filter((table) => /^\[+(?:vars|d1_|durable_|ratelimits|secrets)/.test(table));
-  return tables.map((table) => table.replace(/^\[+/, '$&env.staging.')).join('');
-};
-
-test('an environment is compared with what is shipped, as the top is', () => {
-  const staging = `${filled}\n[env.staging]\nname = "latchwork-staging"\n`;
-  const without = faultsOf(staging, { environment: 'staging' });
-  expect(without).toEqual(
-    expect.arrayContaining([
-      expect.stringMatching(/^MQTT_HOST /),
-      'd1_databases has no binding DB',
-      ...classes.map((name) => `durable_objects has no binding ${name}`),
-      'ratelimits has no binding LOGIN_LIMIT',
-    ]),
-  );
-  expect(faultsOf(filled, { environment: 'staging' })).toEqual(['there is no env.staging']);
-  const repeated = inStaging(filled);
-  expect(faultsOf(staging + repeated, { environment: 'staging' })).toEqual([]);
-  const changed = `${repeated.replace('limit = 60,', 'limit = 6,')}[env.staging.triggers]\ncrons = []\n`;
-  expect(faultsOf(staging + changed, { environment: 'staging' })).toEqual([
-    'ratelimits.LOGIN_LIMIT is 6 in 60 s: 60 in 60 s is shipped',
+test('an environment has what is at the top, but for its own', () => {
+  const inStaging = (toml: string) => faultsOf(toml, { environment: 'staging' });
+  expect(inStaging(`${filled}\n[env.staging]\n`)).toEqual([]);
+  expect(() => inStaging(filled)).toThrow('[env.staging.vars]');
+  expect(inStaging(`${filled}\n[env.staging.vars]\nRATE_LIMITS = "relaxed"\n`)).toEqual([
+    expect.stringMatching(/^RATE_LIMITS is relaxed/),
+  ]);
+  expect(inStaging(`${filled}\n[env.staging.triggers]\ncrons = []\n`)).toEqual([
     'triggers.crons is empty: * * * * * is shipped',
   ]);
+});
+
+test('an environment takes neither domain nor database nor counters from the top', () => {
+  const top = filled
+    .replace('compatibility_date', 'routes = [{ pattern = "api.example.com", custom_domain = true }]\n$&')
+    .replace('binding = "DB"', '$&\ndatabase_id = "11111111-2222-4333-8444-555555555555"');
+  writeFileSync(join(dir, 'wrangler.toml'), `${top}\n[env.staging]\n`);
+  const [production, staging] = [undefined, 'staging'].map((environment) => {
+    const { configPath } = writeDeployment(join(dir, 'wrangler.toml'), environment);
+    return JSON.parse(readFileSync(configPath, 'utf8')) as Record<string, unknown>;
+  });
+  expect(production).toMatchObject({ name: 'latchwork', d1_databases: [{ database_name: 'latchwork' }] });
+  expect(Object.keys(production ?? {})).toContain('routes');
+  expect(staging).toMatchObject({ name: 'latchwork-staging', d1_databases: [{ database_name: 'latchwork-staging' }] });
+  expect(Object.keys(staging ?? {})).not.toContain('routes');
+  expect(JSON.stringify(staging)).not.toContain('11111111-');
+  const counters = [production, staging].flatMap((settings) => settings?.['ratelimits'] as { namespace_id: string }[]);
+  expect(new Set(counters.map((row) => row.namespace_id)).size).toBe(counters.length);
 });
 
 test('secrets of a file are checked, and never shown', () => {
@@ -128,26 +124,4 @@ test.each(['A'.repeat(43), '_'.repeat(43), 'too-short'])('VAPID_KEY %s is refuse
   expect(faultsOf(filled.replace('BROKER = "bridge"', 'BROKER = "none"'), { secrets })).toContain(
     'VAPID_KEY is a private key of P-256: 43 characters of base64url',
   );
-});
-
-test('one command makes the secrets, which its owner alone can read, and prints what each part is given', () => {
-  const cwd = makeTempDir('secrets');
-  const secrets = (...options: string[]) =>
-    execFileSync(process.execPath, [command, '--env', 'staging', ...options], { cwd, encoding: 'utf8' });
-  secrets();
-  const path = join(cwd, 'secrets.staging.env');
-  expect(statSync(path).mode & 0o777).toBe(0o600);
-  const made = readFileSync(path, 'utf8');
-  expect(faultsOf(filled, { secrets: made })).toEqual([]);
-  const values = parseEnv(made);
-  expect(new Set(Object.values(values)).size).toBe(9);
-  const given = {
-    bridge: { BRIDGE_SECRET: values['BRIDGE_SECRETS'], MQTT_PASSWORD: values['BRIDGE_MQTT_PASSWORDS'] },
-    broker: { HOOK_SECRET: values['BROKER_HOOK_SECRETS'], BRIDGE_MQTT_PASSWORD: values['BRIDGE_MQTT_PASSWORDS'] },
-    gateway: { GATEWAY_SECRET: values['GATEWAY_SECRETS'] },
-    operator: { OPERATOR_SECRET: values['OPERATOR_SECRETS'] },
-  };
-  for (const [part, settings] of Object.entries(given)) expect(parseEnv(secrets('--for', part))).toEqual(settings);
-  secrets();
-  expect(readFileSync(path, 'utf8')).toBe(made);
 });

@@ -55,4 +55,6 @@ it('name every secret in the example, with a comment', () => {
   const required = ['JWT_SECRETS', 'SEALING_SECRETS', 'MESSAGING_SECRETS'];
   for (const name of [...required, ...optionalSecrets])
     expect(example).toMatch(new RegExp(`^# .+\\n(?:# [A-Z_]+=\\n)*(?:# )?${name}=$`, 'm'));
+  // Cloudflare's deploy button would offer a value to everybody.
+  expect(example).not.toMatch(/^[^#].*=./m);
 });

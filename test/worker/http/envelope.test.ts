@@ -254,7 +254,7 @@ describe('a request', () => {
       const { text } = await capture(async () => {
         const response = await sendWith({ JWT_SECRETS: 'kid:too-short', MQTT_HOST: '' }, 'GET', path);
         expect(response.status).toBe(503);
-        const message = 'not configured: run `npm run dev` once on a laptop, `npm run deploy:dry` before a deployment';
+        const message = 'not configured: run `npm run dev` once on a laptop, `npm run deploy` for a deployment';
         expect(await response.json()).toEqual({ code: 503, message, data: null });
       });
       expect(text).toContain('JWT_SECRETS');
