@@ -4,7 +4,6 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { parseEnv } from 'node:util';
-import { describeFailure } from '../rig/clients/api.ts';
 import { readCommandLine } from '../rig/command-line.ts';
 import { writeDeployment, writePartSettings } from './deployment.ts';
 import { findDeploymentFaults } from './deployment-check.ts';
@@ -17,8 +16,7 @@ const usage = `Usage: npm run deploy -- [--env NAME] [--dry] [--config FILE]
   Checks the settings, makes the secrets and the database if they are missing, applies migrations, deploys, and runs the doctor.
   The secrets, and files for bridge, broker, gateway and operator, are in .deploy/NAME-OF-THE-WORKER: only you can read them.
 
-  --env     an environment, e.g. staging: a Worker and a database of its own, with the settings at the top of wrangler.toml
-            but for those in [env.staging.vars]
+  --env     e.g. staging: a Worker and database of its own, with all settings of the file but those in [env.staging.vars]
   --dry     checks the settings and builds the Worker; asks and changes nothing at Cloudflare
   --config  another file in place of wrangler.toml; its .deploy is beside it`;
 
@@ -30,25 +28,34 @@ const options = {
 const command = { name: 'npm run deploy', usage, options };
 const { env: environment, config: sourcePath, dry } = readCommandLine(command, ({ values }) => values);
 process.on('uncaughtException', fail);
-
 const deployment = writeDeployment(sourcePath, environment);
 const { vars, configPath, folder } = deployment;
 const place = ['--config', configPath];
-const shownFolder = relative('', folder);
 const secretsFile = join(folder, 'secrets.env');
-const hadSecretsFile = existsSync(secretsFile);
-const faults = findDeploymentFaults(configPath, hadSecretsFile ? secretsFile : undefined);
+const hadSecrets = existsSync(secretsFile);
+const faults = findDeploymentFaults(configPath, hadSecrets ? secretsFile : undefined);
 if (faults.length > 0) fail(`This is not ready:\n${faults.map((fault) => `  ${withLine(fault)}`).join('\n')}`);
 say('settings', 'are right');
 if (dry) process.exit((await runWrangler(['deploy', '--dry-run', '--outdir', 'dist', ...place])) ?? 1);
-const login = await step('login', 'whoami', '--json');
-const { accounts } = JSON.parse(login) as { accounts: { name: string }[] };
-say('login', `is right, for ${accounts.map((account) => account.name).join(', ')}`);
-await prepareSecrets();
-const hasSecretsFile = existsSync(secretsFile);
-await prepareDatabase();
+const login = JSON.parse(step('login', ['whoami', '--json'])) as { accounts: { name: string }[] };
+say('login', `is right, for ${login.accounts.map((account) => account.name).join(', ')}`);
+// None are made if Cloudflare has some: new ones would lock out devices. A machine of CI would forget them.
+const listSecrets = ['secret', 'list', '--format', 'json'];
+const mayMake = !hadSecrets && process.env['CI'] === undefined;
+const isMade = mayMake && ['', '[]'].includes(step('secrets', listSecrets, /Worker ".*" not found/).trim());
+if (isMade) writeSecrets(secretsFile);
+const hasSecrets = hadSecrets || isMade;
+const shownFolder = relative('', folder);
+const keep = hasSecrets ? `keep ${shownFolder}/secrets.env, Cloudflare shows none again` : 'Cloudflare alone has them';
+say('secrets', `${isMade ? 'are made' : 'stay'}: ${keep}`);
+const migrate = ['d1', 'migrations', 'apply', 'DB', '--remote'];
+if (step('database', migrate, /Couldn't find a D1 DB named/) === '') {
+  step('database', ['d1', 'create', deployment.d1_databases[0]?.database_name ?? '']);
+  step('database', migrate);
+}
+say('database', 'is there, with all migrations');
 const url = await deploy();
-if (hasSecretsFile) writePartSettings(deployment, url);
+if (hasSecrets) writePartSettings(deployment, url);
 const broker = `mqtts://${vars['MQTT_HOST'] ?? ''}:${vars['MQTT_TLS_PORT'] ?? ''}`;
 const doctor = [`--env-file-if-exists=${join(folder, 'operator.env')}`, join(root, 'dev/doctor.ts')];
 spawnSync(process.execPath, [...doctor, '--url', url, '--broker', broker], { stdio: 'inherit' });
@@ -60,7 +67,7 @@ Next:
     env $(grep -v '^#' ${shownFolder}/operator.env) npm run operator -- --url ${url} sign-up closed`);
 
 function say(subject: string, text: string): void {
-  print(`${subject.padEnd(11)} ${text}`);
+  print(`${subject.padEnd(9)} ${text}`);
 }
 
 /** With the line of wrangler.toml that is wrong. Environments come last in it. */
@@ -71,56 +78,33 @@ function withLine(fault: string): string {
   return index < 0 ? fault : `${relative('', sourcePath)}:${index + 1}: ${fault}`;
 }
 
-/** What wrangler printed. Ends this process, with what wrangler said, if it fails. */
-async function step(subject: string, ...args: string[]): Promise<string> {
-  return askWrangler([...args, ...place]).catch((error: unknown) => giveUp(subject, describeFailure(error)));
+/** What wrangler printed, or nothing if it failed for the expected reason. Another failure ends this process. */
+function step(subject: string, args: string[], expected?: RegExp): string {
+  const { isDone, text } = askWrangler([...args, ...place]);
+  if (isDone) return text;
+  return expected?.test(text) === true ? '' : giveUp(subject, text);
 }
 
 function giveUp(subject: string, reason: string): never {
-  const token = 'CLOUDFLARE_API_TOKEN to a token with the rights "Workers Scripts: Edit" and "D1: Edit"';
-  const advice = subject === 'login' ? `\nRun npx wrangler login, or set ${token}.` : '';
+  const login = '\nRun npx wrangler login, or set CLOUDFLARE_API_TOKEN (rights "Workers Scripts: Edit", "D1: Edit").';
+  const advice = subject === 'login' ? login : '';
   fail(`${reason}${advice}\n${subject} failed. What is done stays done: solve this, then run npm run deploy again.`);
 }
 
-/** Makes none if Cloudflare has some: new ones would lock out devices. A machine of CI would forget them. */
-async function prepareSecrets(): Promise<void> {
-  const ask = () => askWrangler(['secret', 'list', '--format', 'json', ...place]);
-  const isNew = (error: unknown) =>
-    /Worker ".*" not found/.test(String(error)) ? '[]' : giveUp('secrets', String(error));
-  const isKept = hadSecretsFile || process.env['CI'] !== undefined || (await ask().catch(isNew)).trim() !== '[]';
-  if (!isKept) writeSecrets(secretsFile);
-  const state = isKept ? 'stay as they are' : 'are made';
-  say('secrets', `${state}: keep ${shownFolder}/secrets.env, Cloudflare shows none again`);
-}
-
-async function prepareDatabase(): Promise<void> {
-  const migrate = ['d1', 'migrations', 'apply', 'DB', '--remote'];
-  const migrated = await askWrangler([...migrate, ...place]).catch(async (error: unknown) => {
-    if (!String(error).includes("Couldn't find a D1 DB named")) giveUp('database', String(error));
-    await step('database', 'd1', 'create', deployment.d1_databases[0]?.database_name ?? '');
-    return step('database', ...migrate);
-  });
-  say('database', migrated.includes('No migrations to apply') ? 'is up to date' : 'has the new migrations');
-}
-
-/** The address that people use: a domain before workers.dev. */
+/** Answers the address that people use: a domain before workers.dev. */
 async function deploy(): Promise<string> {
   const outputPath = join(folder, 'deployed.ndjson');
   rmSync(outputPath, { force: true });
   // As JSON: in other files wrangler puts variables of this process in the place of values.
   const secretsPath = join(folder, 'secrets.json');
-  if (hasSecretsFile) writePrivateFile(secretsPath, JSON.stringify(parseEnv(readFileSync(secretsFile, 'utf8'))));
-  const secrets = hasSecretsFile ? ['--secrets-file', secretsPath] : [];
+  if (hasSecrets) writePrivateFile(secretsPath, JSON.stringify(parseEnv(readFileSync(secretsFile, 'utf8'))));
+  const secrets = hasSecrets ? ['--secrets-file', secretsPath] : [];
   // It has the terminal: it asks before it takes a domain from another Worker.
   const ended = await runWrangler(['deploy', ...secrets, ...place], { WRANGLER_OUTPUT_FILE_PATH: outputPath });
   rmSync(secretsPath, { force: true });
   if (ended !== 0) giveUp('deploy', '');
-  const [, targets = '[]'] = /"targets":(\[.*?\])/.exec(readFileSync(outputPath, 'utf8')) ?? [];
-  const hosts = (JSON.parse(targets) as string[]).flatMap(
-    (target) => /^(?:https:\/\/)?([\w-]+\.[\w.-]+)/.exec(target)?.[1] ?? [],
-  );
+  const [, targets = ''] = /"targets":\[(.*?)\]/.exec(readFileSync(outputPath, 'utf8')) ?? [];
+  const hosts = [...targets.matchAll(/"(?:https:\/\/)?([\w-]+\.[\w.-]+)/g)].map(([, host = '']) => host);
   const host = hosts.find((name) => !name.endsWith('.workers.dev')) ?? hosts[0];
-  return host === undefined
-    ? giveUp('doctor', 'The Worker has no address: add routes to wrangler.toml.')
-    : `https://${host}`;
+  return `https://${host ?? giveUp('doctor', 'The Worker has no address: add routes to wrangler.toml.')}`;
 }

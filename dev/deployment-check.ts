@@ -41,10 +41,7 @@ const nouns: Partial<Record<string, string>> = { exports: 'class', assets: 'sett
 const hostNames = ['MQTT_HOST', 'BROKER_API_URL', 'MAIL_URL', 'PASSWORD_RESET_URL', 'EMAIL_VERIFICATION_URL'];
 const loopback = /^(?:(?:.+\.)?localhost\.?|127\.[\d.]+|0\.0\.0\.0|\[::1?\])$/;
 
-/**
- * One line each, with the name of the setting; never its value. Without a file of NAME=value secrets are taken to be right.
- * @throws Error if a file cannot be read
- */
+/** One line each, with the name of the setting; never its value. @throws Error if a file cannot be read */
 export function findDeploymentFaults(configPath: string, secretsFile?: string): string[] {
   const config = configSchema.parse(readWranglerConfig({ config: configPath }, { hideWarnings: true }));
   const { vars } = config;

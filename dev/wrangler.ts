@@ -1,8 +1,8 @@
 // Runs wrangler for the commands of this folder. Decides nothing about what it does.
-import { execFile, spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
-import { promisify, stripVTControlCharacters } from 'node:util';
+import { stripVTControlCharacters } from 'node:util';
 import { whenNpmIsGone } from './stopping.ts';
 
 export const root = join(import.meta.dirname, '..');
@@ -23,13 +23,10 @@ export async function runWrangler(args: string[], env: Record<string, string> = 
   return exitCode;
 }
 
-/** What `wrangler <args>` prints. It asks nobody. @throws Error with all that it printed, if it fails */
-export async function askWrangler(args: string[]): Promise<string> {
-  const quiet = { CI: 'true', WRANGLER_SEND_METRICS: 'false', WRANGLER_HIDE_BANNER: 'true' };
-  const options = { cwd: root, maxBuffer: 2 ** 26, env: { ...process.env, ...quiet } };
-  const running = promisify(execFile)(process.execPath, [script, ...args], options);
-  const { stdout } = await running.catch(({ stdout, stderr }: { stdout: string; stderr: string }) => {
-    throw new Error(stripVTControlCharacters(stderr.trim() || stdout));
-  });
-  return stdout;
+/** What `wrangler <args>` printed. It asks nobody. */
+export function askWrangler(args: string[]): { isDone: boolean; text: string } {
+  const env = { ...process.env, CI: 'true', WRANGLER_SEND_METRICS: 'false', WRANGLER_HIDE_BANNER: 'true' };
+  const ended = spawnSync(process.execPath, [script, ...args], { cwd: root, env, encoding: 'utf8' });
+  const isDone = ended.status === 0;
+  return { isDone, text: isDone ? ended.stdout : stripVTControlCharacters(ended.stderr.trim() || ended.stdout) };
 }

@@ -45,7 +45,7 @@ export class CloudflareStandIn extends LoopbackServer {
     const body = await buffer(request);
     try {
       if (request.headers.authorization !== `Bearer ${token}`) throw new Refusal(401, 10_000, 'Authentication error');
-      const result = await this.#resultOf(`${request.method ?? ''} ${pathname.replace(prefix, '')}`, request, body);
+      const result = this.#resultOf(`${request.method ?? ''} ${pathname.replace(prefix, '')}`, body);
       response.end(JSON.stringify({ success: true, errors: [], messages: [], result }));
     } catch (error) {
       const { status, code, message } = error instanceof Refusal ? error : new Refusal(400, 7500, String(error));
@@ -54,7 +54,7 @@ export class CloudflareStandIn extends LoopbackServer {
     }
   }
 
-  async #resultOf(asked: string, request: IncomingMessage, body: Buffer): Promise<unknown> {
+  #resultOf(asked: string, body: Buffer): unknown {
     const [, method = '', subject = '', name = '', rest = ''] =
       /^(\w+) \/(d1\/database|workers\/(?:scripts|services|workers)|[\w/]+)(?:\/([\w-]+))?(\/.+)?$/.exec(asked) ?? [];
     if (subject === 'd1/database') return this.#database(method, name, rest, body);
@@ -72,7 +72,7 @@ export class CloudflareStandIn extends LoopbackServer {
         return { id: 'user', email: 'operator@example.com' };
       case 'GET memberships':
       case 'GET accounts':
-        return [{ id: 'membership', ...account, account, status: 'accepted' }];
+        return [{ ...account, account, status: 'accepted' }];
       case 'GET workers/services':
         return { default_environment: { script: { tag: name, tags: [], last_deployed_from: 'wrangler' } } };
       case 'GET workers/scripts/settings':
@@ -85,7 +85,7 @@ export class CloudflareStandIn extends LoopbackServer {
         // Of files that are all there.
         return { jwt: 'of-the-stand-in', buckets: [] };
       case 'PUT workers/scripts':
-        return this.#upload(name, request, body);
+        return this.#upload(name, body);
       case 'GET workers/subdomain':
         return { subdomain };
       case 'GET workers/workers':
@@ -100,12 +100,10 @@ export class CloudflareStandIn extends LoopbackServer {
     throw new Refusal(404, 10_000, `the stand-in does not know ${asked}`);
   }
 
-  async #upload(name: string, request: IncomingMessage, body: Buffer): Promise<unknown> {
+  #upload(name: string, body: Buffer): unknown {
     if (this.isOutOfOrder) throw new Refusal(403, 10_013, 'out of order');
-    const form = await new Response(new Uint8Array(body), {
-      headers: { 'Content-Type': request.headers['content-type'] ?? '' },
-    }).formData();
-    const { bindings: asked } = JSON.parse(String(form.get('metadata'))) as { bindings: Binding[] };
+    const [, metadata = ''] = /name="metadata"[^]*?\r\n\r\n(.*?)\r\n/.exec(body.toString('latin1')) ?? [];
+    const { bindings: asked } = JSON.parse(metadata) as { bindings: Binding[] };
     const before = this.workers.get(name) ?? { bindings: [], secrets: new Map<string, string>(), uploads: 0 };
     const bindings = asked.map((binding) => {
       const inherited = before.bindings.find((row) => row.name === binding.name);
