@@ -102,7 +102,7 @@ process.exit(faults === 0 ? 0 : 1);
 function adviceFor(message: string): string {
   const advice: [RegExp, string][] = [
     [/migration/, 'npm run deploy applies it'],
-    [/[A-Z]+_SECRETS|PASSWORDS/, 'npx wrangler secret put NAME, for each that is named'],
+    [/[A-Z]+_SECRETS|PASSWORDS/, 'put each that is named into secrets.env of .deploy, and deploy again'],
     [/[A-Z]+_[A-Z]+/, 'correct it in wrangler.toml and deploy again'],
     [/database/, 'look at the D1 database and its binding DB'],
     [/uplink/, "look at the bridge's log: its README says what each reason means"],
