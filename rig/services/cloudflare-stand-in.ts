@@ -92,6 +92,9 @@ export class CloudflareStandIn extends LoopbackServer {
         return { subdomain: { enabled: true, previews_enabled: false } };
       case 'POST workers/scripts/subdomain':
         return { enabled: true, previews_enabled: false };
+      case 'POST workers/scripts/domains/changeset':
+        return { added: [], removed: [], updated: [], conflicting: [] };
+      case 'PUT workers/scripts/domains/records':
       case 'PUT workers/scripts/schedules':
       case 'PATCH workers/scripts/script-settings':
         return {};

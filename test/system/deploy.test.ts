@@ -111,13 +111,16 @@ it('makes all that is missing, and the second time nothing but a new version; st
   expect(common).toEqual([]);
 });
 
-it('goes on where it failed, with the same secrets', async () => {
+it('goes on where it failed, with the same secrets; a domain is the address', async () => {
+  const routes = 'routes = [{ pattern = "api.service.invalid", custom_domain = true }]\n';
+  writeFileSync(join(dir, 'wrangler.toml'), filled.replace('[assets]', `${routes}$&`));
   cloudflare.isOutOfOrder = true;
   const failed = await deploy();
   expect(failed).toMatchObject({ code: 1, text: expect.stringContaining('run npm run deploy again') as string });
   const secrets = read('secrets.env');
   cloudflare.isOutOfOrder = false;
   expect(await deploy()).toMatchObject({ code: 0 });
+  expect(read('bridge.env')).toMatchObject({ WORKER_URL: 'https://api.service.invalid' });
   expect(secretsOf('latchwork')).toEqual(secrets);
   expect([...cloudflare.databases.keys()]).toEqual(['latchwork']);
 });
@@ -139,6 +142,12 @@ it('makes no secrets on a machine of CI, which forgets them, and names those tha
   const ended = await deploy([], { CI: 'true', WORKERS_CI: '1' });
   expect(ended.code).toBe(1);
   expect(ended.text).toContain('JWT_SECRETS, SEALING_SECRETS, MESSAGING_SECRETS');
+  // A form has set them.
+  const names = ['JWT_SECRETS', 'SEALING_SECRETS', 'MESSAGING_SECRETS'];
+  const bindings = names.map((name) => ({ type: 'secret_text', name, text: 'of the form' }));
+  cloudflare.workers.set('latchwork', { bindings, secrets: new Map(), uploads: 0 });
+  expect(await deploy([], { CI: 'true', WORKERS_CI: '1' })).toMatchObject({ code: 0 });
+  expect(Object.values(secretsOf('latchwork'))).toEqual(names.map(() => 'of the form'));
   expect(existsSync(fileOf('secrets.env'))).toBe(false);
 });
 
