@@ -3,7 +3,10 @@
 import { runInBackground, type ServiceContext } from '../../context.ts';
 import type { Database } from '../../db/client.ts';
 import * as records from '../../db/products/products.ts';
+import { listProductUsage } from '../../db/products/usage.ts';
 import { requireRightOfKey, type Actor } from '../../domain/access.ts';
+import { dateOf } from '../../domain/device/times/calendar.ts';
+import { rangeOf, type DateRange } from '../../domain/device/usage/views.ts';
 import { productFacts } from '../../domain/device/ownership/ownership.ts';
 import type { PageRequest } from '../../domain/pagination.ts';
 import { credentialRefused, invalidInput, limitReached, notFound, RefusedError, unwrap } from '../../domain/refusal.ts';
@@ -46,6 +49,14 @@ export async function readProductFigures(context: ServiceContext, actor: Actor, 
   const database = context.primary();
   const { id } = await findOwnProduct(database, actor, productKey, 'readProducts');
   return records.readFigures(database, id, Math.floor(Date.now() / dayMs));
+}
+
+export async function readProductUsage(context: ServiceContext, actor: Actor, productKey: string, query: DateRange) {
+  const database = context.primary();
+  const { id } = await findOwnProduct(database, actor, productKey, 'readProducts');
+  const range = unwrap(rangeOf(query, Math.floor(Date.now() / dayMs)));
+  const rows = await listProductUsage(database, id, range);
+  return { list: rows.map(({ day, ...sums }) => ({ date: dateOf(day), ...sums })) };
 }
 
 export async function changeProduct(

@@ -1,0 +1,59 @@
+// Answers a list as JSON, or as CSV (RFC 4180) if the request prefers it. A text that a spreadsheet would run as a formula begins
+// with an apostrophe.
+import type { Context } from 'hono';
+import { accepts } from 'hono/accepts';
+import { z } from 'zod';
+import { answer, type Answer } from './envelope.ts';
+
+const json = 'application/json';
+const csv = 'text/csv';
+
+/** For the reference: the answer of a route comes as CSV, too. */
+export function withCsv<Declared extends { responses: { 200: { content: object } } }>(declared: Declared): Declared {
+  const text = { schema: { type: 'string' }, example: 'from,to' };
+  Object.assign(declared.responses[200].content, { [csv]: text });
+  return declared;
+}
+
+/** The members of `row` are the columns, and the members of its objects. */
+export async function answerTable<T extends { list: readonly object[] }>(
+  c: Context,
+  data: Promise<T>,
+  row: z.ZodObject,
+): Promise<Answer<T>> {
+  c.header('Vary', 'Accept', { append: true });
+  const ranked = (accepted: readonly { type: string; q: number }[], type: string) => {
+    const ranges = [type, `${type.split('/')[0]}/*`, '*/*'];
+    const index = ranges.findIndex((range) => accepted.some((entry) => entry.type.toLowerCase() === range));
+    return { index, q: accepted.find((entry) => entry.type.toLowerCase() === ranges[index])?.q ?? 0 };
+  };
+  const preferred = accepts(c, {
+    header: 'Accept',
+    supports: [json, csv],
+    default: json,
+    match: (accepted) => {
+      const [asJson, asCsv] = [ranked(accepted, json), ranked(accepted, csv)];
+      // Both as good: what is named counts more than a wildcard.
+      const isCsv = asCsv.q > asJson.q || (asCsv.q > 0 && asCsv.q === asJson.q && asCsv.index < asJson.index);
+      return isCsv ? csv : json;
+    },
+  });
+  if (preferred === json) return answer(c, data);
+  const isObject = (value: unknown) => typeof value === 'object' && value !== null;
+  const names = Object.entries(row.shape).flatMap(([name, type]) =>
+    type instanceof z.ZodObject ? Object.keys(type.shape) : name,
+  );
+  const lines = (await data).list.map((entry) => {
+    const cells = Object.assign({}, entry, ...Object.values(entry).filter(isObject)) as Record<string, unknown>;
+    return names.map((name) => cellOf(cells[name])).join();
+  });
+  const text = [names.join(), ...lines, ''].join('\r\n');
+  const response: Response = c.body(text, 200, { 'Content-Type': `${csv}; charset=utf-8` });
+  return response as Answer<T>;
+}
+
+function cellOf(value: unknown): string {
+  if (typeof value !== 'string') return String(value ?? '');
+  const safe = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;
+  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+}
