@@ -159,7 +159,7 @@ export class CoreDevice {
     return others[0] ?? { result: 'accepted' as const };
   }
 
-  request(request: Pick<CommandRequest, 'params' | 'ttlSeconds' | 'lease'>, actor = inPerson(ownerId)) {
+  request(request: Pick<CommandRequest, 'params' | 'ttlSeconds' | 'lease' | 'via'>, actor = inPerson(ownerId)) {
     const whole = { ...request, waitSeconds: undefined, idempotencyKey: undefined };
     const outcome = this.run({ kind: 'command_requested', actor, request: whole });
     return { commandId: outcome.ok ? outcome.value.commandId : '', outcome };

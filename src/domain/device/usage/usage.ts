@@ -126,9 +126,12 @@ export function noteUsage(
 }
 
 function change(usage: UsageSlice, atMs: number, value: Value): UsageSlice {
-  const { today } = usage;
+  const { today } = countUntil(usage, atMs);
   const second = Math.floor((atMs - today.fromMs) / secondMs);
-  const changes = today.changes.length < maxChanges ? [...today.changes, [second, value] satisfies Day['changes'][number]] : today.changes;
+  const changes =
+    today.changes.length < maxChanges
+      ? [...today.changes, [second, value] satisfies Day['changes'][number]]
+      : today.changes;
   return { ...usage, value, sinceMs: atMs, today: { ...today, changes, isCut: changes === today.changes } };
 }
 
@@ -192,27 +195,27 @@ function valueOf(state: DeviceState): Value {
   return (isWitnessed(state) ? actual?.value === 'on' : position === 'up') ? 'on' : 'off';
 }
 
-/** Counts the time until then. Of days that have ended, those with nothing known are left out. */
+/** Closes the days that have ended by then. Those of which nothing is known are left out. */
 export function advance(before: UsageSlice, toMs: number, zoneOf: () => string): { usage: UsageSlice; closed: Day[] } {
   const closed: Day[] = [];
-  let usage = count(before, toMs);
+  let usage = before;
   while (toMs >= usage.today.toMs) {
-    const { today, value } = usage;
+    const { today, value } = countUntil(usage, usage.today.toMs);
     if (!isEmpty(today)) closed.push(today);
     const zone = zoneOf();
     const day = value === 'unknown' ? Math.max(today.day + 1, dayAt(toMs, zone)) : today.day + 1;
     const fromMs = day === today.day + 1 ? today.toMs : Math.max(today.toMs, dayStart(day, zone));
     const next = emptyDay(day, zone, fromMs, Math.max(fromMs, dayStart(day + 1, zone)));
     const changes: Day['changes'] = value === 'unknown' ? [] : [[0, value]];
-    usage = count({ ...usage, today: { ...next, changes }, sinceMs: fromMs }, toMs);
+    usage = { ...usage, today: { ...next, changes }, sinceMs: fromMs };
   }
   return { usage, closed };
 }
 
-function count(usage: UsageSlice, toMs: number): UsageSlice {
+/** Within the day. What is counted is not taken back if the device turns out to be gone since. */
+export function countUntil(usage: UsageSlice, atMs: number): UsageSlice {
   const { today, value, sinceMs } = usage;
-  const untilMs = Math.min(toMs, today.toMs);
-  const ms = value === 'unknown' ? 0 : Math.max(0, untilMs - sinceMs);
+  const ms = value === 'unknown' ? 0 : Math.max(0, atMs - sinceMs);
   const name = value === 'on' ? 'onMs' : 'offMs';
-  return { ...usage, today: { ...today, [name]: today[name] + ms }, sinceMs: Math.max(sinceMs, untilMs) };
+  return { ...usage, today: { ...today, [name]: today[name] + ms } };
 }

@@ -7,7 +7,7 @@ import { daysKept } from '../core/history.ts';
 import type { DeviceState } from '../core/state.ts';
 import { dateOf, dayAt, dayOf, dayStart } from '../times/calendar.ts';
 import { combine, hourFrom, presentSeries, type SeriesDay } from './series.ts';
-import { advance, emptyDay, noPresses, secondsOf, type Day, type Presses } from './usage.ts';
+import { advance, countUntil, emptyDay, noPresses, secondsOf, type Day, type Presses } from './usage.ts';
 
 const maxPoints = 400;
 const defaultDays = 30;
@@ -39,7 +39,8 @@ export function viewUsage(
   zone: string,
   nowMs: number,
 ): Outcome<UsageView> {
-  const { usage, closed } = advance(state.usage, nowMs, () => zone);
+  const { usage: advanced, closed } = advance(state.usage, nowMs, () => zone);
+  const usage = countUntil(advanced, nowMs);
   const range = rangeOf(query, usage.today.day);
   if (!range.ok) return range;
   const { first, last } = range.value;
