@@ -15,6 +15,7 @@ import { brokerHookRoutes } from './routes/broker-hooks/broker-hooks.ts';
 import { deviceCommandRoutes } from './routes/devices/commands.ts';
 import { deviceGuestLinkRoutes } from './routes/devices/guest-links.ts';
 import { deviceTimesRoutes } from './routes/devices/times.ts';
+import { deviceUsageRoutes } from './routes/devices/usage.ts';
 import { checkInRoutes, deviceWitnessRoutes } from './routes/devices/witness.ts';
 import { blockedSenderRoutes, deviceSharingRoutes, invitationRoutes } from './routes/devices/sharing.ts';
 import { claimTokenRoutes, deviceOwnershipRoutes } from './routes/devices/ownership.ts';
@@ -86,6 +87,7 @@ function createApi() {
       .route('/devices', deviceGuestLinkRoutes)
       .route('/devices', deviceTimesRoutes)
       .route('/devices', deviceWitnessRoutes)
+      .route('/devices', deviceUsageRoutes)
   );
 }
 export type Api = ReturnType<typeof createApi>;

@@ -30,6 +30,7 @@ const tags = [
   { name: 'Webhooks', description: 'Events of devices, sent to an address of yours by Standard Webhooks 1.0.' },
   { name: 'Notices', description: 'What you are told without asking: an inbox, and messages to your browsers.' },
   { name: 'Schedules', description: 'Commands at set times, each with an outcome, and the end of a lease.' },
+  { name: 'Usage', description: 'How long a device was on, what pressed it, and what it reported over time.' },
   { name: 'Witness', description: 'Something else that sees whether a press worked.' },
   { name: 'Products', description: 'Kinds of devices.' },
   { name: 'Sharing', description: 'With whom an owner shares a device: members, and people with a guest link.' },

@@ -11,6 +11,8 @@ import {
   securityEvents,
 } from './schema/accounts.ts';
 import { brokerOutbox, claimTokens, deviceInvitations, deviceTransfers } from './schema/devices.ts';
+import { productUsage } from './schema/products.ts';
+import { daysKept } from '../domain/device/core/history.ts';
 import { dayMs, hourMs } from '../domain/time.ts';
 
 /** Delivered entries stay that long, so that a request that began earlier and ends later is still known as outdated. */
@@ -36,6 +38,7 @@ export async function deleteExpiredRows(database: Database, nowMs: number, maxRo
     ...expiring.map((table) => purge(table, nowMs, maxRows)),
     deleteSome(brokerOutbox, lt(brokerOutbox.deliveredAt, nowMs - deliveredEntryLifeMs), maxRows),
     deleteSome(securityEvents, lt(securityEvents.createdAt, nowMs - securityEventLifeMs), maxRows),
+    deleteSome(productUsage, lte(productUsage.day, Math.floor(nowMs / dayMs) - daysKept.day), maxRows),
   ]);
 }
 

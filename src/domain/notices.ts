@@ -26,10 +26,14 @@ export function viewNotice(kept: KeptNotice) {
   return { ...notice, at: toIso(atMs) };
 }
 
-/** What devices have to know of a user's notice settings; `offlineAfterSeconds` null: the device's own usual gaps count. */
+/**
+ * What devices have to know of a user's settings; `offlineAfterSeconds` null: the device's own usual gaps count. `zone`: of the user's
+ * days.
+ */
 export type NoticeRules = {
   offlineAfterSeconds: number | null;
   handHours: { from: string; to: string; zone: string } | null;
+  zone?: string;
 };
 
 export const defaultNoticeRules: NoticeRules = { offlineAfterSeconds: null, handHours: null };

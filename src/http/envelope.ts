@@ -42,7 +42,7 @@ export function declaring<Access extends object>(access: Access, ...common: Erro
 }
 
 type Envelope<T> = { code: 200; message: 'success'; data: JSONParsed<T> };
-type Answer<T> = Response & TypedResponse<Envelope<T>, 200, 'json'>;
+export type Answer<T> = Response & TypedResponse<Envelope<T>, 200, 'json'>;
 
 // The type is given because inferring it costs the type check most of its time and declarations cannot hold it.
 export async function answer<T>(c: Context, data: T | Promise<T>): Promise<Answer<T>> {

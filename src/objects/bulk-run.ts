@@ -231,7 +231,8 @@ export class BulkRun extends DurableObject<Env> {
       this.#sql.exec('UPDATE item SET before = ? WHERE position = ?', JSON.stringify(before ?? null), row.position);
     }
     const idempotencyKey = `bulk ${this.#bulkId}${backOf === null ? '' : ' back'}`;
-    const request = { params, idempotencyKey, waitSeconds: undefined, ttlSeconds: undefined };
+    const via = scene === null ? {} : { via: 'scene' as const };
+    const request = { params, idempotencyKey, waitSeconds: undefined, ttlSeconds: undefined, ...via };
     const given = await device.command(actor, request);
     if (given.ok) return { outcome: 'under_way', commandId: given.value.commandId };
     const { refusal } = given;

@@ -87,10 +87,15 @@ export class FleetDirectory extends DurableObject<Env> {
     return this.#endLeasesForWebhooks(userId);
   }
 
-  async putRules(userId: number, rules: NoticeRules): Promise<void> {
-    const { kv } = this.ctx.storage;
-    if (JSON.stringify(kv.get('rules') ?? defaultNoticeRules) === JSON.stringify(rules)) return;
-    kv.put('rules', rules);
+  readRules(): NoticeRules {
+    return this.ctx.storage.kv.get<NoticeRules>('rules') ?? defaultNoticeRules;
+  }
+
+  async changeRules(userId: number, change: Partial<NoticeRules>): Promise<void> {
+    const former = this.readRules();
+    const rules = { ...former, ...change };
+    if (JSON.stringify(former) === JSON.stringify(rules)) return;
+    this.ctx.storage.kv.put('rules', rules);
     return this.#endLeasesForWebhooks(userId);
   }
 

@@ -241,3 +241,6 @@ export const securityEventKinds = [
   'device_transferred',
 ] as const;
 export type SecurityEventKind = (typeof securityEventKinds)[number];
+
+/** What is known of a device at a time. */
+export const usageValues = ['on', 'off', 'unknown'] as const;

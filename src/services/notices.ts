@@ -14,6 +14,7 @@ import type { NoticeSettings, PushSubscriptionBody } from '../protocol/http/noti
 
 export function noticesOf({ env, config }: ServiceContext, userId: number) {
   const inbox = callInbox(env, userId, 'idempotent');
+  const directory = callFleetDirectory(env, userId, 'idempotent');
 
   return {
     /** Newest first. */
@@ -33,8 +34,16 @@ export function noticesOf({ env, config }: ServiceContext, userId: number) {
       }
       await inbox.writeSettings(settings);
       const { offlineAfterSeconds, handHours } = settings;
-      await callFleetDirectory(env, userId, 'idempotent').putRules(userId, { offlineAfterSeconds, handHours });
+      await directory.changeRules(userId, { offlineAfterSeconds, handHours });
       return settings;
+    },
+
+    readZone: async () => ({ zone: (await directory.readRules()).zone ?? 'UTC' }),
+
+    async writeZone(zone: string) {
+      if (!isZone(zone)) throw invalidInput('zone', 'must be the name of a time zone, such as Europe/Berlin');
+      await directory.changeRules(userId, { zone });
+      return { zone };
     },
 
     async listSubscriptions() {

@@ -8,6 +8,7 @@ import { users } from '../schema/accounts.ts';
 import { deviceMembers, devices } from '../schema/devices.ts';
 import { productDeviceCounts, products } from '../schema/products.ts';
 import { limitOf, type UserLimits } from '../accounts/user-limits.ts';
+import { addUsage } from '../products/usage.ts';
 import type { Projection } from '../../domain/device/core/events.ts';
 import { dayMs, hourMs } from '../../domain/time.ts';
 
@@ -212,14 +213,15 @@ export async function writeProjections(
 ): Promise<void> {
   const offline = projections.filter(({ projection }) => projection.connectionStatus === 2 && !projection.isDisabled);
   const offlineIds = offline.map(({ deviceId }) => deviceId);
-  const updates = projections.map(({ deviceId, projection: { version, owner, ...columns } }) =>
+  const usages = projections.flatMap(({ deviceId, projection }) => addUsage(database, deviceId, projection));
+  const updates = projections.map(({ deviceId, projection: { version, owner, usage, ...columns } }) =>
     database
       .update(devices)
-      .set({ ...columns, ...(owner && ownerColumns(owner)), projectionVersion: version })
+      .set({ ...columns, ...(owner && ownerColumns(owner)), usageDay: usage?.at(-1)?.day, projectionVersion: version })
       .where(and(eq(devices.deviceId, deviceId), lt(devices.projectionVersion, version))),
   );
   const counting = offlineIds.length === 0 ? [] : [countGoingOffline(database, offlineIds)];
-  const [first, ...others]: BatchItem<'sqlite'>[] = [...counting, ...updates];
+  const [first, ...others]: BatchItem<'sqlite'>[] = [...counting, ...usages, ...updates];
   if (first !== undefined) await database.batch([first, ...others]);
 }
 

@@ -36,6 +36,8 @@ export const devices = sqliteTable(
     lastOnlineAt: integer('last_online_at'),
     /** When a schedule or a lease is due next. Part of the projection; the minute's job finds lost alarms with it. */
     dueAt: integer('due_at'),
+    /** The last day whose usage was added to `product_usage`. Written with the projection. */
+    usageDay: integer('usage_day').notNull().default(0),
     membersVersion: integer('members_version').notNull().default(0),
     activatedAt: integer('activated_at'),
     registeredAt: integer('registered_at'),

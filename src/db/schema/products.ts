@@ -69,6 +69,22 @@ export const productDeviceCounts = sqliteTable('product_device_counts', {
   activatedInDay: integer('activated_in_day').notNull().default(0),
 });
 
+/** What became of days that ended, `day` from 1970: each device adds its own once (`usage_day` of `devices`). */
+export const productUsage = sqliteTable(
+  'product_usage',
+  {
+    productId: integer('product_id').notNull(),
+    day: integer('day').notNull(),
+    devices: integer('devices').notNull(),
+    onSeconds: integer('on_seconds').notNull(),
+    offSeconds: integer('off_seconds').notNull(),
+    unknownSeconds: integer('unknown_seconds').notNull(),
+    presses: integer('presses').notNull(),
+    failures: integer('failures').notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.productId, table.day] }), index('product_usage_day').on(table.day)],
+);
+
 export const productChanges = sqliteTable('product_changes', {
   productId: integer('product_id')
     .primaryKey()

@@ -39,11 +39,15 @@ import {
   type StatusView,
   type PresentView,
 } from '../../domain/device/core/views.ts';
+import type { SeriesDay } from '../../domain/device/usage/series.ts';
+import { zoneOfOwner, type Day } from '../../domain/device/usage/usage.ts';
+import { viewHistory, viewUsage } from '../../domain/device/usage/views.ts';
 import { viewHome, type HomeView } from '../../domain/home/view.ts';
 import type { PageRequest } from '../../domain/pagination.ts';
 import { refuse, type Outcome } from '../../domain/refusal.ts';
 import { toIso } from '../../domain/time.ts';
 import type { DeviceIdentity } from '../../domain/topics.ts';
+import type { HistoryQuery, UsageQuery } from '../../protocol/http/usage.ts';
 import type { WitnessSettings } from '../../protocol/http/witness.ts';
 import type { CommandState } from '../../protocol/vocabulary.ts';
 import { DeviceEffects } from './effects.ts';
@@ -53,6 +57,7 @@ import { RelayPushes } from './relay-pushes.ts';
 import { inBackground } from '../calls/background.ts';
 import { describeError, log } from '../../log.ts';
 import type { RelayDelivery } from '../calls/push-to-relays.ts';
+import type { DeviceStorage } from './storage.ts';
 import { StoredDevice } from './stored-device.ts';
 import { directLimits } from '../../domain/direct/direct-limits.ts';
 
@@ -192,6 +197,18 @@ export class DeviceSession extends DurableObject<Env> {
       this.#device.saveRejected();
       return viewProperties(state);
     });
+  }
+
+  usage(actor: Actor, query: UsageQuery) {
+    this.#device.checkDirect();
+    const daysIn = (first: number, last: number) => this.#device.storage.listDays('day', first, last) as Day[];
+    return this.#viewDays(actor, (state, zone) => viewUsage(state, query, daysIn, zone, Date.now()));
+  }
+
+  history(actor: Actor, query: HistoryQuery) {
+    const daysIn = (...range: Parameters<DeviceStorage['listDays']>) =>
+      this.#device.storage.listDays(...range) as SeriesDay[];
+    return this.#viewDays(actor, (state, zone) => viewHistory(state, query, daysIn, zone, Date.now()));
   }
 
   /** The present state as messages, for a user who may follow the device, or for the device itself. */
@@ -386,6 +403,12 @@ export class DeviceSession extends DurableObject<Env> {
       ok: true,
       value: { ...receipt, ...witness, state, elapsedMs: (deviceAcknowledgedAtMs ?? Date.now()) - acceptedAtMs },
     };
+  }
+
+  #viewDays<T>(actor: Actor, view: (state: DeviceState, zone: string) => Outcome<T>): Outcome<T> {
+    const webhooksOf = (readers: readonly number[]) => this.#fleets.webhooksOf(readers);
+    const viewed = this.#device.ask(actor, 'readReports', (state) => view(state, zoneOfOwner(state, webhooksOf)));
+    return viewed.ok ? viewed.value : viewed;
   }
 
   #findCommand(commandId: string) {

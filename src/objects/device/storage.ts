@@ -3,6 +3,7 @@
 import { isKept, type Command } from '../../domain/device/commands/command-life.ts';
 import { maxOpen, type IdempotencyRecord } from '../../domain/device/commands/commands.ts';
 import {
+  daysKept,
   historySize,
   type GuestEntry,
   type HistoryEntry,
@@ -29,8 +30,22 @@ const migrations: readonly string[] = [
   'CREATE INDEX idempotency_record_age ON idempotency_record (created_at)',
   'CREATE TABLE run (slot INTEGER PRIMARY KEY, number INTEGER NOT NULL, json TEXT NOT NULL)',
   'CREATE TABLE event (slot INTEGER PRIMARY KEY, number INTEGER NOT NULL, json TEXT NOT NULL)',
+  `CREATE TABLE day (slot INTEGER PRIMARY KEY, number INTEGER NOT NULL, json TEXT NOT NULL);
+   CREATE TABLE quarters (slot INTEGER PRIMARY KEY, number INTEGER NOT NULL, json TEXT NOT NULL);
+   CREATE TABLE hours (slot INTEGER PRIMARY KEY, number INTEGER NOT NULL, json TEXT NOT NULL);`,
 ];
-const memories = ['transition', 'command', 'idempotency_record', 'journal', 'guest', 'run', 'event'] as const;
+const memories = [
+  'transition',
+  'command',
+  'idempotency_record',
+  'journal',
+  'guest',
+  'run',
+  'event',
+  'day',
+  'quarters',
+  'hours',
+] as const;
 /** Entries of the rings of history. */
 const ringSizes = {
   transition: historySize,
@@ -38,6 +53,7 @@ const ringSizes = {
   guest: historySize,
   run: runSize,
   event: eventRingSize,
+  ...daysKept,
 } as const;
 const tables = ['version', 'slice', ...memories] as const;
 
@@ -128,6 +144,11 @@ export class DeviceStorage {
 
   listRuns(): Run[] {
     return this.#readJson('SELECT json FROM run ORDER BY number DESC') as Run[];
+  }
+
+  /** Rows of these days, oldest first. */
+  listDays(kind: keyof typeof daysKept, first: number, last: number): unknown[] {
+    return this.#readJson(`SELECT json FROM ${kind} WHERE number BETWEEN ? AND ? ORDER BY number`, first, last);
   }
 
   /** The next events after that number, oldest first, and what the ring no longer has of them. `last`: of the newest event. */

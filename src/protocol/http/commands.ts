@@ -84,7 +84,7 @@ export const commandSchema = objectSchema('Command', {
     .object({
       userId: z.int().nullable().openapi({ description: 'Null: another user, whom only the owner sees.', example: 42 }),
       withKey: z.boolean(),
-      via: z.literal('home').optional().openapi({ description: 'Through the home of the API key.' }),
+      via: z.enum(['home', 'scene']).optional().openapi({ description: '`home`: of the API key.' }),
     })
     .nullable()
     .openapi({ description: 'Null of a guest.' }),

@@ -5,10 +5,12 @@ import { answer, declaring, signedInErrors } from '../../http/envelope.ts';
 import { createRouter, jsonBody, routesAbout, type AppEnv, type UserCaller } from '../../http/router.ts';
 import { pageQuerySchema } from '../../protocol/http/devices.ts';
 import * as schemas from '../../protocol/http/notices.ts';
+import { zoneSchema } from '../../protocol/http/usage.ts';
 import { noticesOf } from '../../services/notices.ts';
 
 const route = routesAbout('Notices');
 const mayManage = declaring(inPersonFor('manageNotices'), ...signedInErrors);
+const zone = mayManage('Read the time zone of your days', zoneSchema);
 const settings = mayManage('Read what you are told', schemas.noticeSettingsSchema);
 const subscribingErrors = ['too_many_push_subscriptions'] as const;
 
@@ -39,6 +41,16 @@ export const noticeRoutes = createRouter()
       request: { body: jsonBody(schemas.noticeSettingsSchema) },
     }),
     (c) => answer(c, of(c).writeSettings(c.req.valid('json'))),
+  )
+  .openapi(route('get', '/zone', zone), (c) => answer(c, of(c).readZone()))
+  .openapi(
+    route('put', '/zone', {
+      ...zone,
+      summary: 'Set the time zone of your days',
+      description: 'In which the usage of your devices is counted. It counts from the next day of each device on.',
+      request: { body: jsonBody(zoneSchema) },
+    }),
+    (c) => answer(c, of(c).writeZone(c.req.valid('json').zone)),
   )
   .openapi(
     route('get', '/push-subscriptions', {

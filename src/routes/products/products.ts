@@ -3,7 +3,9 @@ import { signedInFor } from '../../http/authenticate.ts';
 import { answer, callerErrors, declaring } from '../../http/envelope.ts';
 import { jsonBody, createRouter, routesAbout } from '../../http/router.ts';
 import { deleteDevicesQuerySchema, deletedDevicesSchema } from '../../protocol/http/devices.ts';
+import { answerTable, withCsv } from '../../http/table.ts';
 import * as schemas from '../../protocol/http/products.ts';
+import { productUsageDaySchema, productUsageSchema, rangeQuerySchema } from '../../protocol/http/usage.ts';
 import { deleteDevicesOf } from '../../services/devices/deletion.ts';
 import * as products from '../../services/products/products.ts';
 
@@ -44,6 +46,20 @@ export const productRoutes = createRouter()
       ...mayRead('Count the devices of a product, claimed ones included', schemas.productFiguresSchema, 'not_found'),
     }),
     (c) => answer(c, products.readProductFigures(c.var.context, c.var.caller, c.req.valid('param').productKey)),
+  )
+  .openapi(
+    route('get', '/{productKey}/usage', {
+      ...withCsv(
+        mayRead('Sum up how the devices of a product are used', productUsageSchema, 'invalid_request', 'not_found'),
+      ),
+      description: 'A row for each of the last 400 days on which something was known. Filled at night.',
+      request: { query: rangeQuerySchema },
+    }),
+    (c) => {
+      const { productKey } = c.req.valid('param');
+      const usage = products.readProductUsage(c.var.context, c.var.caller, productKey, c.req.valid('query'));
+      return answerTable(c, usage, productUsageDaySchema);
+    },
   )
   .openapi(
     route('put', '/{productKey}', {

@@ -4,9 +4,22 @@ import type { ServiceContext } from '../../context.ts';
 import { actorOf, type Actor } from '../../domain/access.ts';
 import type { Page, PageRequest } from '../../domain/pagination.ts';
 import type { EventsAfter, EventView, PropertiesView, StatusView } from '../../domain/device/core/views.ts';
+import type { Outcome } from '../../domain/refusal.ts';
+import type { RemoteDevice } from '../../objects/calls/stubs.ts';
+import type { HistoryQuery, HistoryView, UsageQuery, UsageView } from '../../protocol/http/usage.ts';
 import { askDeviceAs } from './device-access.ts';
 
 const action = 'readReports';
+
+export function readUsage(context: ServiceContext, actor: Actor, deviceId: string, query: UsageQuery) {
+  const ask = (device: RemoteDevice): Promise<Outcome<UsageView>> => device.usage(actorOf(actor), query);
+  return askDeviceAs<UsageView>(context, actor, deviceId, { action, ask });
+}
+
+export function readHistory(context: ServiceContext, actor: Actor, deviceId: string, query: HistoryQuery) {
+  const ask = (device: RemoteDevice): Promise<Outcome<HistoryView>> => device.history(actorOf(actor), query);
+  return askDeviceAs<HistoryView>(context, actor, deviceId, { action, ask });
+}
 
 export function readStatus(context: ServiceContext, actor: Actor, deviceId: string): Promise<StatusView> {
   return askDeviceAs<StatusView>(context, actor, deviceId, {

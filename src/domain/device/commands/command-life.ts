@@ -7,8 +7,8 @@ import type { DeviceState } from '../core/state.ts';
 import type { PropertyReport } from '../messages/properties.ts';
 import type { CommandWitness } from '../witness/witness.ts';
 
-/** `via`: a home of the user, with the API key. */
-type CommandGiver = { userId: number; withKey: boolean; via?: 'home' };
+/** `via`: a home of the user, with the API key; or a scene. */
+type CommandGiver = { userId: number; withKey: boolean; via?: 'home' | 'scene' };
 
 export type Command = {
   commandId: string;
@@ -44,7 +44,7 @@ export type Command = {
   confirmedAtMs: number | null;
   undeliveredBecause: 'broker_unavailable' | 'no_subscriber' | 'outcome_unknown' | null;
   cancelledBecause: 'requested' | 'replaced' | 'revoked' | null;
-  /** A webhook is told when it has ended; false: was told. */
+  /** It has not ended. False: its end was noted. */
   isEndDue?: boolean;
   /** When D1 last said that account and API key of its giver are valid. */
   giverCheckedAtMs?: number;

@@ -48,7 +48,7 @@ export type CommandRequest = {
   ensures?: 'on' | 'off' | undefined;
   /** What `waitSeconds` waits for; absent: the reply. */
   until?: 'witnessed' | undefined;
-  via?: 'home' | undefined;
+  via?: 'home' | 'scene' | undefined;
 };
 
 export type AcceptedCommand = Pick<IdempotencyRecord, 'commandId' | 'deviceOnline' | 'expiresAtMs' | 'publication'>;
@@ -128,10 +128,10 @@ export function userKey({ userId }: Actor, { idempotencyKey }: CommandRequest): 
 
 export function sourceOf(
   { userId, keyId }: Pick<Actor, 'userId' | 'keyId'>,
-  via?: 'home',
+  via?: CommandRequest['via'],
 ): Pick<Command, 'givenBy' | 'keyId'> {
-  if (keyId === null) return { givenBy: { userId, withKey: false } };
-  return { givenBy: { userId, withKey: true, ...(via && { via }) }, keyId };
+  const givenBy = { userId, withKey: keyId !== null, ...(via && { via }) };
+  return keyId === null ? { givenBy } : { givenBy, keyId };
 }
 
 type CommandRefusal = Extract<Refusal, { kind: 'device_not_activated' | 'device_disabled' | 'product_readonly' }>;

@@ -27,13 +27,14 @@ import { runDue, runNow } from '../times/due.ts';
 import { settleRuns } from '../times/ledger.ts';
 import { revokeLease } from '../times/lease.ts';
 import { changeSchedule, putSchedule } from '../times/schedules.ts';
+import { noteUsage } from '../usage/usage.ts';
 import { judgeWitness, noteAsked, takeReading } from '../witness/outcomes.ts';
 import { endWatcher, readForWatcher, setWatcher } from '../witness/watchers.ts';
 import { checkIn, setWitness } from '../witness/witness.ts';
 import { clearAlerts, noteAlerts, noteInboxTold } from './alerts.ts';
 import { countDropped, countRejection } from './counts.ts';
 import { planNotices, tellDeleted } from './notices.ts';
-import { noteEvents, noteTaken, noWebhooks, redeliver } from './outgoing.ts';
+import { endCommands, noteEvents, noteTaken, noWebhooks, redeliver } from './outgoing.ts';
 import type {
   Decision,
   Effect,
@@ -79,15 +80,14 @@ export function decide<Kind extends EventKind>(
     }
     return { state, effects, result };
   }
-  const timed = projection.tellNextDue(
-    typeof device === 'string' ? state : device,
-    settleRuns(judgeWitness(state, decision), nowMs),
-    decision,
-  );
+  const before = typeof device === 'string' ? newState(state.settings) : device;
+  const { state: settled, ended } = endCommands(before, settleRuns(judgeWitness(state, decision), nowMs), nowMs);
+  const { scheduledAtMs = null } = event as { scheduledAtMs?: number };
+  const used = noteUsage(before, settled, ended, before.alarm.setAtMs ?? scheduledAtMs, decision);
+  const timed = projection.tellNextDue(typeof device === 'string' ? state : device, used, decision);
   const planned = sharing.planSharing(projection.planProjection(planRetry(timed, nowMs), decision), decision);
   const told = typeof device === 'string' ? planned : planNotices(device, planned, decision);
-  const before = typeof device === 'string' ? newState(told.settings) : device;
-  const noted = noteAlerts(before, noteEvents(before, told, decision), decision);
+  const noted = noteAlerts(before, noteEvents(before, told, ended, decision), decision);
   return { state: planAlarm(noted, nowMs), effects, result };
 }
 

@@ -1,5 +1,5 @@
 // What a device remembers of its past: transitions of presence, changes of ownership and of members, uses of guest links, runs of
-// schedules, events for webhooks. Bounded rings in storage, one row an entry; the core only appends. Positions: see properties.ts.
+// schedules, events for webhooks, days. Bounded rings in storage, one row an entry; the core only appends. Positions: see properties.ts.
 import type { Slice } from './state.ts';
 import type {
   GuestLinkChange,
@@ -10,6 +10,8 @@ import type {
 import type { MemberRole } from '../../access.ts';
 import type { OutgoingEvent } from '../../webhooks/webhooks.ts';
 import type { Run } from '../times/ledger.ts';
+import type { SeriesDay } from '../usage/series.ts';
+import type { Day } from '../usage/usage.ts';
 
 export type Transition = {
   status: 'online' | 'offline';
@@ -31,11 +33,15 @@ export type HistoryEntry =
   | { kind: 'journal'; number: number; entry: JournalEntry }
   | { kind: 'guest'; number: number; entry: GuestEntry }
   | { kind: 'run'; number: number; entry: Run }
-  | { kind: 'event'; number: number; entry: OutgoingEvent };
+  | { kind: 'event'; number: number; entry: OutgoingEvent }
+  | { kind: 'day'; number: number; entry: Day }
+  | { kind: 'quarters' | 'hours'; number: number; entry: SeriesDay };
 
 export const newHistorySlice: Slice<readonly HistoryEntry[]> = { initial: [], row: 'none', onNewOwner: 'forget' };
 
 export const historySize = 100;
+/** Days of usage, of quarters and of hours. */
+export const daysKept = { day: 400, quarters: 30, hours: 365 } as const;
 
 export function appendHistory<State extends { newHistory: readonly HistoryEntry[] }>(
   state: State,

@@ -1,7 +1,7 @@
 // Slice: events for webhooks: which changes of a device are events, and how far each webhook has them. An event is one row of a
 // ring for all webhooks, and no row while nobody wants it. Sending is an effect; a cursor that is lost only repeats.
 import { knownProperties } from '../../../protocol/mqtt.ts';
-import type { CommandState, EventType } from '../../../protocol/vocabulary.ts';
+import type { CommandReason, CommandState, EventType } from '../../../protocol/vocabulary.ts';
 import { usersWith } from '../../access.ts';
 import { accept, refuse } from '../../refusal.ts';
 import type { NoticeRules } from '../../notices.ts';
@@ -54,8 +54,9 @@ export type OutgoingSlice = {
   last: number;
   /** Number before the first event that was noted while an answer of a directory was missing. */
   unansweredFrom: number | null;
-  /** Memory only: directories are asked again after this time. */
+  /** Memory only: directories are asked again after this time; somebody is told of the end of a command. */
   askAtMs: number;
+  tellsEnds: boolean;
   consumers: readonly Consumer[];
 };
 
@@ -67,11 +68,12 @@ const takeAgainAfterMs = 10 * secondMs;
 const lostAfterMs = 10 * minuteMs;
 
 export const outgoingSlice: Slice<OutgoingSlice> = {
-  initial: { last: 0, unansweredFrom: null, askAtMs: 0, consumers: [] },
+  initial: { last: 0, unansweredFrom: null, askAtMs: 0, tellsEnds: false, consumers: [] },
   row: 'own',
   read: (saved) => ({
     ...saved,
     askAtMs: 0,
+    tellsEnds: false,
     consumers: saved.consumers.map((consumer) => ({ ...consumer, isUnderWay: false })),
   }),
   isWorthSaving: ({ outgoing: saved }, { outgoing }) => {
@@ -86,11 +88,15 @@ export const outgoingSlice: Slice<OutgoingSlice> = {
     );
     return (isResting || isFar) && progressOf(saved) !== progressOf(outgoing);
   },
-  dueAtMs: ({ outgoing: { consumers, last, unansweredFrom }, commands }, nowMs) => {
+  dueAtMs: ({ outgoing: { consumers, last, unansweredFrom, tellsEnds }, commands }, nowMs) => {
     const sends = consumers.flatMap(({ cursor, laterAtMs, isDisabled }) =>
       cursor < last && !isDisabled ? (laterAtMs ?? nowMs + lostAfterMs) : [],
     );
-    const ends = commands.loaded.flatMap((command) => (command.isEndDue === true ? settleAtMs(command) : []));
+    // Usage alone notes an end when something else happens, unless the device is away.
+    const awaited = commands.loaded.filter(
+      ({ isEndDue, isAwaitingDevice }) => isEndDue === true && (tellsEnds || isAwaitingDevice),
+    );
+    const ends = awaited.map(settleAtMs);
     return Math.min(unansweredFrom === null ? Infinity : nowMs + lostAfterMs, ...sends, ...ends);
   },
   // Former readers have no right to what is not sent yet. A number never returns.
@@ -102,43 +108,37 @@ const progressOf = ({ consumers }: OutgoingSlice) =>
   consumers.map(({ cursor, laterAtMs }) => `${cursor} ${laterAtMs}`).join();
 
 /** At the end of each decision. It notes what became of the device, and sends what webhooks have not. */
-export function noteEvents(before: DeviceState, state: DeviceState, decision: Decision): DeviceState {
+export function noteEvents(
+  before: DeviceState,
+  state: DeviceState,
+  ended: readonly CommandEnd[],
+  decision: Decision,
+): DeviceState {
   const { nowMs } = decision;
   const webhooks = decision.webhooksOf(readersOf(state));
   const mine = { ...webhooks, list: webhooks.list.filter((webhook) => wantsDevice(webhook, state.identity)) };
   const { hasHome = false } = webhooks;
-  if (mine.isComplete && mine.list.length === 0)
-    return withoutConsumers(hasHome ? tellHomes(before, state, decision) : state);
+  if (hasHome) noteForHomes(before, state, ended.length > 0, decision);
+  if (mine.isComplete && mine.list.length === 0) return withoutConsumers(state, hasHome);
   const owners = usersWith(ownershipOf(state), 'readSharing');
   const typesOf = ({ types, userId }: Webhooks['list'][number]) =>
     types.filter((type) => owners.includes(userId) || !privateTypes.includes(type));
   const present = mine.list.filter(({ isOld }) => !isOld);
   const wanted = new Map(present.map((webhook) => [webhook.webhookId, typesOf(webhook)]));
   const isWanted = (type: EventType) => !mine.isComplete || [...wanted.values()].some((types) => types.includes(type));
-  const { loaded, ended } = endCommands(before, state, hasHome || isWanted('command.settled'), nowMs);
-  if (hasHome) noteForHomes(before, state, ended.length > 0, decision);
-  const drafts = [...changesOf(before, state, nowMs), ...ended].filter(({ type }) => isWanted(type));
+  const ends = ended.map((end) => endEvent(end, nowMs));
+  const drafts = [...changesOf(before, state, nowMs), ...ends].filter(({ type }) => isWanted(type));
   const { last } = state.outgoing;
   const events = drafts.map((draft, index): OutgoingEvent => ({ number: last + index + 1, ...draft }));
   const reconciled = reconcile(state.outgoing, mine, events.length > 0);
   const passed = reconciled.consumers.map((consumer) => passUnwanted(consumer, events, wanted.get(consumer.webhookId)));
-  const outgoing = { ...reconciled, last: last + events.length, consumers: passed };
-  const next: DeviceState = {
-    ...state,
-    outgoing,
-    commands: loaded === null ? state.commands : { ...state.commands, loaded },
-  };
+  const tellsEnds = hasHome || isWanted('command.settled');
+  const outgoing = { ...reconciled, tellsEnds, last: last + events.length, consumers: passed };
   const noted = events.reduce(
     (appended, entry) => appendHistory(appended, { kind: 'event', number: entry.number, entry }),
-    next,
+    { ...state, outgoing },
   );
   return send(noted, wanted, mine.isComplete, decision);
-}
-
-function tellHomes(before: DeviceState, state: DeviceState, decision: Decision): DeviceState {
-  const { loaded, ended } = endCommands(before, state, true, decision.nowMs);
-  noteForHomes(before, state, ended.length > 0, decision);
-  return loaded === null ? state : { ...state, commands: { ...state.commands, loaded } };
 }
 
 /** A home reads what became of a command, of the witness, and of the device. */
@@ -183,10 +183,11 @@ function afterTake(former: Consumer, answer: TakeAnswer, last: number, nowMs: nu
   };
 }
 
-function withoutConsumers(state: DeviceState): DeviceState {
+function withoutConsumers(state: DeviceState, tellsEnds: boolean): DeviceState {
   const { outgoing } = state;
-  if (outgoing.consumers.length === 0 && outgoing.unansweredFrom === null) return state;
-  return { ...state, outgoing: { ...outgoing, consumers: [], unansweredFrom: null, askAtMs: 0 } };
+  const isAlike = outgoing.consumers.length === 0 && outgoing.unansweredFrom === null;
+  if (isAlike && outgoing.tellsEnds === tellsEnds) return state;
+  return { ...state, outgoing: { ...outgoing, consumers: [], unansweredFrom: null, askAtMs: 0, tellsEnds } };
 }
 
 /** A new webhook begins with the events that were noted while it was not known. */
@@ -304,21 +305,26 @@ function reportEvents(before: DeviceState, state: DeviceState, nowMs: number): D
 
 const endStates: readonly CommandState[] = ['confirmed', 'undelivered', 'expired', 'failed', 'cancelled'];
 
-/** A command that begins while its end is wanted is marked, so that storage loads it until it has ended. */
-function endCommands(before: DeviceState, state: DeviceState, isWanted: boolean, nowMs: number) {
+export type CommandEnd = { command: Command; reached: CommandState; reason: CommandReason | null };
+
+/** A command is marked when it begins, so that storage loads it until it has ended: its end is found once. */
+export function endCommands(before: DeviceState, state: DeviceState, nowMs: number) {
   const formerIds = new Set(before.commands.loaded.map(({ commandId }) => commandId));
-  const ended: Draft[] = [];
+  const ended: CommandEnd[] = [];
   const loaded = state.commands.loaded.map((command) => {
-    const isEndDue = command.isEndDue ?? (isWanted && !formerIds.has(command.commandId));
+    const isEndDue = command.isEndDue ?? !formerIds.has(command.commandId);
     if (!isEndDue) return command;
     const { state: reached, reason } = describeCommand(command, state.presence.connection.isOnline, nowMs);
     const isOver = reached === 'acknowledged' && nowMs >= settleAtMs(command);
     if (!isOver && !endStates.includes(reached)) return command.isEndDue === true ? command : { ...command, isEndDue };
-    const { commandId, params, scheduleId = null } = command;
-    const data = { commandId, params, state: reached, reason, scheduleId };
-    ended.push({ type: 'command.settled', time: nowMs, data });
+    ended.push({ command, reached, reason });
     return { ...command, isEndDue: false };
   });
   const isChanged = loaded.some((command, index) => command !== state.commands.loaded[index]);
-  return { loaded: isChanged ? (loaded as readonly Command[]) : null, ended };
+  return { state: isChanged ? { ...state, commands: { ...state.commands, loaded } } : state, ended };
+}
+
+function endEvent({ command, reached: state, reason }: CommandEnd, nowMs: number): Draft {
+  const { commandId, params, scheduleId = null } = command;
+  return { type: 'command.settled', time: nowMs, data: { commandId, params, state, reason, scheduleId } };
 }

@@ -20,6 +20,8 @@ import { subscriptionsSlice } from '../messages/subscriptions.ts';
 import { leaseSlice } from '../times/lease.ts';
 import { runsSlice } from '../times/ledger.ts';
 import { schedulesSlice } from '../times/schedules.ts';
+import { samplesSlice, seriesSlice } from '../usage/series.ts';
+import { usageSlice } from '../usage/usage.ts';
 import { watchersSlice } from '../witness/watchers.ts';
 import { witnessSlice } from '../witness/witness.ts';
 import { alertsSlice } from './alerts.ts';
@@ -90,6 +92,9 @@ const slices = {
   notices: noticesSlice,
   outgoing: outgoingSlice,
   alerts: alertsSlice,
+  usage: usageSlice,
+  samples: samplesSlice,
+  series: seriesSlice,
 };
 
 type Slices = typeof slices;

@@ -21,6 +21,7 @@ import {
   raise,
   type Delivery,
 } from './deduplication.ts';
+import { sample } from '../usage/series.ts';
 import { tellWatchers } from '../witness/watchers.ts';
 import { seeOwnReport } from '../witness/witness.ts';
 import { noteRejected, readMessage, type DeviceMessage, type InvalidReason } from './messages.ts';
@@ -263,7 +264,7 @@ function applyMessage(before: DeviceState, meaning: DeviceMessage, atMs: number,
       const isHeldUp = timeMs !== undefined && timeMs < atMs && timeMs > atMs - longestDelayMs;
       const readAtMs = isHeldUp ? timeMs : atMs;
       const seen = tellWatchers(seeOwnReport(confirmed, report, readAtMs, decision), report, readAtMs, decision);
-      return { state: applyReport(seen, report, atMs), result: { result: 'accepted' } };
+      return { state: applyReport(sample(seen, reported, atMs), report, atMs), result: { result: 'accepted' } };
     }
   }
 }

@@ -125,10 +125,12 @@ export const noteProjectionEnd: Reporter<'projection_ended'> = (state, { version
   }
   const nextAtMs = projection.startedAtMs + minuteMs / projectionsPerMinute;
   const isProjectionBehind = presence.isProjectionBehind && version !== presence.projectionVersion;
-  const { ownership } = state;
+  const { ownership, usage } = state;
+  const knowsUsage = usage.toldVersion !== null && version >= usage.toldVersion;
   const knowsOwner = ownership.ownerVersion !== null && version >= ownership.ownerVersion;
   return {
     ...state,
+    usage: knowsUsage ? { ...usage, untold: [], toldVersion: null } : usage,
     ownership: knowsOwner ? { ...ownership, ownerVersion: null } : ownership,
     presence: { ...presence, isProjectionBehind },
     projection: { ...projection, failures: 0, nextAtMs },
@@ -146,6 +148,7 @@ function projectionOf(state: DeviceState): Projection {
     lastOnlineAt: lastOnlineAtMs,
     owner: ownership.ownerVersion === null ? null : { ownerId: identity.ownerId, claimedAt: identity.claimedAtMs },
     dueAt: dueAtOf(state),
+    usage: state.usage.untold,
   };
 }
 

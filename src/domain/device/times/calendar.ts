@@ -83,6 +83,19 @@ export function isWithinHours({ from, to, zone }: { from: string; to: string; zo
   return from < to ? clock >= from && clock < to : clock >= from || clock < to;
 }
 
+/** Days from 1970 to the date at that time. */
+export function dayAt(timeMs: number, zone: string): number {
+  return dayOf(dateAt(Math.floor(timeMs), zone).toString());
+}
+
+export const dayOf = (date: string): number => Date.parse(date) / dayMs;
+export const dateOf = (day: number): string => new Date(day * dayMs).toISOString().slice(0, 10);
+
+/** In milliseconds. A date that the zone leaves out begins with the next date. */
+export function dayStart(day: number, zone: string): number {
+  return Temporal.PlainDate.from(dateOf(day)).toZonedDateTime(zone).epochMilliseconds;
+}
+
 function dateAt(timeMs: number, zone: string): Temporal.PlainDate {
   return Temporal.Instant.fromEpochMilliseconds(timeMs).toZonedDateTimeISO(zone).toPlainDate();
 }

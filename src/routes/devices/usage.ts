@@ -1,0 +1,40 @@
+// Usage and history of a device over HTTP, as JSON or CSV: parse, one service call, answer.
+import { signedInFor } from '../../http/authenticate.ts';
+import { declaring, sessionErrors } from '../../http/envelope.ts';
+import { createRouter, routesAbout } from '../../http/router.ts';
+import { answerTable, withCsv } from '../../http/table.ts';
+import * as schemas from '../../protocol/http/usage.ts';
+import { readHistory, readUsage } from '../../services/devices/views.ts';
+
+const route = routesAbout('Usage');
+const mayRead = declaring(signedInFor('readReports'), ...sessionErrors);
+
+export const deviceUsageRoutes = createRouter()
+  .openapi(
+    route('get', '/{deviceId}/usage', {
+      ...withCsv(mayRead('Read how long a device was on, and what pressed it', schemas.usageSchema)),
+      description:
+        'Of the last 400 days, in the time zone of its owner. What is not known is not counted as off. A command counts when it is ' +
+        'known to have happened.',
+      request: { query: schemas.usageQuerySchema },
+    }),
+    (c) => {
+      const { context, caller } = c.var;
+      const usage = readUsage(context, caller, c.req.valid('param').deviceId, c.req.valid('query'));
+      return answerTable(c, usage, schemas.usageStepSchema);
+    },
+  )
+  .openapi(
+    route('get', '/{deviceId}/history', {
+      ...withCsv(mayRead('Read what a device reported of a numeric property', schemas.historySchema)),
+      description:
+        'By quarters for 30 days, 4 at once; by hours or days for 365 days, 16 hours’ days at once. Of the first 8 numeric ' +
+        'properties of a day. Reports that change nothing may be missing in `count` and `mean` if the service paused the device.',
+      request: { query: schemas.historyQuerySchema },
+    }),
+    (c) => {
+      const { context, caller } = c.var;
+      const history = readHistory(context, caller, c.req.valid('param').deviceId, c.req.valid('query'));
+      return answerTable(c, history, schemas.historyPointSchema);
+    },
+  );
