@@ -30,12 +30,12 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the history of a dev
 
   const part = (name: string) => page.getByRole('region', { name, exact: true });
   /** How many points of its canvas have paint of a kind: of the colour of `on`, or another. */
-  const unfold = (name: string) => part(name).getByText('As a table').click();
+  const unfold = (name: string) => part(name).getByText('In words').click();
 
   it('shows the day as it was, and says it', async () => {
     await part('One day').getByText(/On \d+ s, off \d+ s, not known .*2 presses: 2 by people\./).waitFor();
     await unfold('One day');
-    const told = await part('One day').getByRole('row').allTextContents();
+    const told = await part('One day').getByRole('listitem').allTextContents();
     console.log(told, await part('One day').locator('figcaption').textContent());
     await page.screenshot({ path: '/tmp/hist.png', fullPage: true });
   });

@@ -1,11 +1,11 @@
-// A chart on a canvas: in the colours of the page, as wide as its place, in the time of a zone. A canvas has no words, so a
-// sentence and a table beside it say the same.
+// A chart on a canvas: in the colours of the page, as wide as its place, in the time of a zone. A canvas has no words, so
+// sentences beside it say the same.
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import uPlot from 'uplot';
 import { usageTexts as words } from '../texts/usage.ts';
 
-export type Paint = { on: string; off: string; unknown: string | CanvasPattern; soft: string };
+export type Paint = { on: string; off: string; unknown: string | CanvasPattern };
 export type ChartProps = {
   data: uPlot.AlignedData;
   draw: (paint: Paint) => Pick<uPlot.Options, 'series' | 'scales' | 'bands' | 'cursor' | 'hooks'>;
@@ -18,11 +18,10 @@ export type ChartProps = {
   title: string;
   /** What all of it says. */
   summary: string;
+  /** What each place of `data` says. */
+  facts: readonly string[];
   /** By the class of what it looks like. */
   legend: Readonly<Record<string, string>>;
-  /** For each place of `data`, the same in words. */
-  rows: readonly (readonly string[])[];
-  columns: readonly string[];
   onPick?: (index: number) => void;
 };
 
@@ -30,7 +29,7 @@ const scheme = matchMedia('(prefers-color-scheme: dark)');
 
 /** @param source what it is made of: another one is drawn again */
 export function Chart({ source, ...chart }: ChartProps & { source: object }) {
-  const { title, summary, legend, rows, columns, onPick } = chart;
+  const { title, summary, facts, legend, onPick } = chart;
   const place = useRef<HTMLDivElement>(null);
   const pointed = useSignal<number | null>(null);
   useEffect(() => {
@@ -57,13 +56,11 @@ export function Chart({ source, ...chart }: ChartProps & { source: object }) {
       plot?.destroy();
     };
   }, [source]);
-  const row = pointed.value === null ? undefined : rows[pointed.value];
-  const facts = row?.map((text, column) => words.of(columns[column] ?? '', text)).join(', ');
   return (
     <figure class="chart">
       <div ref={place} aria-hidden="true" class={onPick && 'picks'} />
-      <figcaption>{facts ?? words.of(title, summary)}</figcaption>
-      <ul class="legend">
+      <figcaption>{facts[pointed.value ?? -1] ?? words.of(title, summary)}</figcaption>
+      <ul class="legend" aria-hidden="true">
         {Object.entries(legend).map(([name, text]) => (
           <li key={name} class={name}>
             {text}
@@ -71,49 +68,25 @@ export function Chart({ source, ...chart }: ChartProps & { source: object }) {
         ))}
       </ul>
       <details>
-        <summary>{words.asTable(title)}</summary>
-        <div class="rows" tabIndex={0} role="region" aria-label={title}>
-          <table>
-            <tr>
-              {columns.map((text) => (
-                <th key={text}>{text}</th>
-              ))}
-            </tr>
-            {rows.map((cells, index) => (
-              <tr key={index}>
-                {cells.map((text, column) => (
-                  <td key={column}>
-                    {onPick && column === 0 ? <Pick text={text} onPick={() => onPick(index)} /> : text}
-                  </td>
-                ))}
-              </tr>
-            ))}
-          </table>
-        </div>
+        <summary>{words.inWords(title)}</summary>
+        <ul>
+          {facts.map((text) => (
+            <li key={text}>{text}</li>
+          ))}
+        </ul>
       </details>
     </figure>
   );
 }
 
-function Pick({ text, onPick }: { text: string; onPick: () => void }) {
-  return (
-    <button type="button" class="link" aria-label={words.showDay(text)} onClick={onPick}>
-      {text}
-    </button>
-  );
-}
-
-function optionsOf(
-  { draw, zone, height, hasDates, axis }: ChartProps,
-  width: number,
-  onPoint: (index: number | null) => void,
-): uPlot.Options {
+function optionsOf(chart: ChartProps, width: number, onPoint: (index: number | null) => void): uPlot.Options {
+  const { draw, zone, height, hasDates, axis } = chart;
   const style = getComputedStyle(document.documentElement);
-  const [on, off, soft, line] = ['--accent', '--edge', '--soft', '--line'].map((name) =>
-    style.getPropertyValue(name),
-  ) as [string, string, string, string];
-  const { hooks, cursor, ...drawing } = draw({ on, off, soft, unknown: hatch(soft) });
-  const lines = { stroke: soft, grid: { stroke: line }, ticks: { stroke: line } };
+  const colour = (name: string) => style.getPropertyValue(name);
+  const edge = colour('--edge');
+  const { hooks, cursor, ...drawing } = draw({ on: colour('--accent'), off: edge, unknown: hatch(edge) });
+  const stroke = colour('--line');
+  const lines = { stroke: colour('--soft'), grid: { stroke, width: 1 }, ticks: { stroke, width: 1 } };
   const { date, time } = words.axis;
   const stamps = [
     [86_400, date, null, null, null, null, null, null, 1],
@@ -136,10 +109,7 @@ function hatch(colour: string): string | CanvasPattern {
   const pen = tile.getContext('2d');
   if (pen === null) return colour;
   pen.strokeStyle = colour;
-  for (const at of [-size, 0, size]) {
-    pen.moveTo(at, size);
-    pen.lineTo(at + size, 0);
-  }
-  pen.stroke();
+  pen.scale(size / 6, size / 6);
+  pen.stroke(new Path2D('M-1 1L1-1M0 6L6 0M5 7L7 5'));
   return pen.createPattern(tile, 'repeat') ?? colour;
 }

@@ -26,3 +26,7 @@ export function timeWords(at: string | number, style: Intl.DateTimeFormatOptions
 export function dateWords(date: string): string {
   return timeWords(date, { weekday: 'short', day: 'numeric', month: 'short', year: 'numeric' });
 }
+
+export function monthWords(month: string): string {
+  return timeWords(month, { month: 'long', year: 'numeric' });
+}

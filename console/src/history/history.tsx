@@ -11,8 +11,7 @@ import { browserZone } from '../times/draft.ts';
 import { texts } from '../texts.ts';
 import { usageTexts } from '../texts/usage.ts';
 import { addDays } from './days.ts';
-import { NumberPart } from './number-part.tsx';
-import { DayPart, MonthPart } from './usage.tsx';
+import { DayPart, MonthPart, NumberPart } from './parts.tsx';
 
 const words = texts.device;
 const daysKept = 400;

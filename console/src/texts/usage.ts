@@ -15,36 +15,32 @@ export const usageTexts = {
   previous: 'Previous day',
   next: 'Next day',
   month: 'One month',
+  monthName: 'Month',
   numbers: 'A number over time',
   property: 'Number',
   span: 'Time',
   spans: { day: 'The day above', week: '7 days up to it', month: '30 days up to it' },
   values: { on: 'On', off: 'Off', unknown: 'Not known' },
   numberParts: { mean: 'Mean', between: 'From least to greatest' },
-  columns: {
-    changes: ['From', 'Until', 'It was'],
-    days: ['Day', 'On', 'Off', 'Not known', 'Presses', 'Failures'],
-    points: ['From', 'Least', 'Mean', 'Greatest', 'Last', 'Reports'],
-  },
-  asTable: (title: string) => `As a table: ${title}`,
-  showDay: (date: string) => `Show above: ${date}`,
-  length: lengthOf,
-  number,
+  inWords: (title: string) => `In words: ${title}`,
   hours: (hours: number) => `${hours} h`,
   /** Templates of the chart library. */
   axis: { time: '{HH}:{mm}', date: '{D} {MMM}' },
   of: (title: string, facts: string) => `${title}: ${facts}`,
   sums: (on: number, off: number, unknown: number) =>
     `On ${lengthOf(on)}, off ${lengthOf(off)}, not known ${lengthOf(unknown)}.`,
-  presses: (total: number, causes: readonly string[]) =>
-    total === 0 ? 'No presses.' : `${counted(total, 'press', 'presses')}: ${causes.join(', ')}.`,
+  presses: (causes: readonly { count: number; text: string }[]) => {
+    if (causes.length === 0) return 'No presses.';
+    const total = causes.reduce((sum, { count }) => sum + count, 0);
+    return `${counted(total, 'press', 'presses')}: ${causes.map(({ count, text }) => `${number(count)} ${text}`).join(', ')}.`;
+  },
   causes: { schedule: 'by schedule', person: 'by people', key: 'by API key', scene: 'by scene', hand: 'by hand' },
-  cause: (count: number, cause: string) => `${number(count)} ${cause}`,
   failures: (count: number) => (count === 0 ? '' : `${counted(count, 'failure', 'failures')}.`),
   isCut: 'The day had more than 200 changes: later ones are missing here. The sums have them.',
-  range: (least: number, mean: number, greatest: number, count: number) =>
-    `${number(least)} to ${number(greatest)}, mean ${number(mean)}, of ${counted(count, 'report', 'reports')}.`,
-  noPoints: 'No report of a number is kept for this time.',
+  segment: (from: string, until: string, value: string) => `${from} to ${until}: ${value.toLowerCase()}`,
+  range: (least: number, greatest: number, mean: number, count: number) =>
+    `${number(least)} to ${number(greatest)}, mean ${number(mean)}, ${counted(count, 'report', 'reports')}.`,
+  noPoints: 'no report is kept for this time.',
   download: 'Download as CSV',
   zone: (zone: string) => `Days are those of ${zone}.`,
   nextZone: (zone: string) => `From the next day on, they are those of ${zone}.`,
