@@ -22,22 +22,7 @@ export async function answerTable<T extends { list: readonly object[] }>(
   row: z.ZodObject,
 ): Promise<Answer<T>> {
   c.header('Vary', 'Accept', { append: true });
-  const ranked = (accepted: readonly { type: string; q: number }[], type: string) => {
-    const ranges = [type, `${type.split('/')[0]}/*`, '*/*'];
-    const index = ranges.findIndex((range) => accepted.some((entry) => entry.type.toLowerCase() === range));
-    return { index, q: accepted.find((entry) => entry.type.toLowerCase() === ranges[index])?.q ?? 0 };
-  };
-  const preferred = accepts(c, {
-    header: 'Accept',
-    supports: [json, csv],
-    default: json,
-    match: (accepted) => {
-      const [asJson, asCsv] = [ranked(accepted, json), ranked(accepted, csv)];
-      // Both as good: what is named counts more than a wildcard.
-      const isCsv = asCsv.q > asJson.q || (asCsv.q > 0 && asCsv.q === asJson.q && asCsv.index < asJson.index);
-      return isCsv ? csv : json;
-    },
-  });
+  const preferred = accepts(c, { header: 'Accept', supports: [json, csv], default: json });
   if (preferred === json) return answer(c, data);
   const isObject = (value: unknown) => typeof value === 'object' && value !== null;
   const names = Object.entries(row.shape).flatMap(([name, type]) =>

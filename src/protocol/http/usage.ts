@@ -22,6 +22,7 @@ export const historyQuerySchema = z.object({
   ...range,
   step: z.enum(['quarter', 'hour', 'day']).default('hour').openapi({ description: '`quarter`: 15 minutes.' }),
 });
+export type RangeQuery = z.infer<typeof rangeQuerySchema>;
 export type UsageQuery = z.infer<typeof usageQuerySchema>;
 export type HistoryQuery = z.infer<typeof historyQuerySchema>;
 

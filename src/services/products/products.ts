@@ -6,11 +6,12 @@ import * as records from '../../db/products/products.ts';
 import { listProductUsage } from '../../db/products/usage.ts';
 import { requireRightOfKey, type Actor } from '../../domain/access.ts';
 import { dateOf } from '../../domain/device/times/calendar.ts';
-import { rangeOf, type DateRange } from '../../domain/device/usage/views.ts';
+import { rangeOf } from '../../domain/device/usage/views.ts';
 import { productFacts } from '../../domain/device/ownership/ownership.ts';
 import type { PageRequest } from '../../domain/pagination.ts';
 import { credentialRefused, invalidInput, limitReached, notFound, RefusedError, unwrap } from '../../domain/refusal.ts';
 import { isProductKey } from '../../domain/topics.ts';
+import type { RangeQuery } from '../../protocol/http/usage.ts';
 import type { CreateProductBody, UpdateProductBody } from '../../protocol/http/products.ts';
 import { dayMs, toIso } from '../../domain/time.ts';
 import { costs, holdToUserRate } from '../../pacing/rate-limits.ts';
@@ -51,11 +52,11 @@ export async function readProductFigures(context: ServiceContext, actor: Actor, 
   return records.readFigures(database, id, Math.floor(Date.now() / dayMs));
 }
 
-export async function readProductUsage(context: ServiceContext, actor: Actor, productKey: string, query: DateRange) {
+export async function readProductUsage(context: ServiceContext, actor: Actor, productKey: string, query: RangeQuery) {
   const database = context.primary();
   const { id } = await findOwnProduct(database, actor, productKey, 'readProducts');
-  const range = unwrap(rangeOf(query, Math.floor(Date.now() / dayMs)));
-  const rows = await listProductUsage(database, id, range);
+  const { first, last } = unwrap(rangeOf(query, Math.floor(Date.now() / dayMs)));
+  const rows = await listProductUsage(database, id, first, last);
   return { list: rows.map(({ day, ...sums }) => ({ date: dateOf(day), ...sums })) };
 }
 

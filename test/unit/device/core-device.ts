@@ -23,6 +23,8 @@ import type { ProjectionOutcome } from '../../../src/domain/device/presence/proj
 import type { Timing } from '../../../src/domain/device/times/calendar.ts';
 import { runningCommands, type Run } from '../../../src/domain/device/times/ledger.ts';
 import type { ScheduleDraft } from '../../../src/domain/device/times/schedules.ts';
+import type { SeriesDay } from '../../../src/domain/device/usage/series.ts';
+import type { Day } from '../../../src/domain/device/usage/usage.ts';
 import { viewEvents, viewStatus } from '../../../src/domain/device/core/views.ts';
 import type { NoticeChange } from '../../../src/domain/notices.ts';
 import { unwrap } from '../../../src/domain/refusal.ts';
@@ -88,6 +90,9 @@ export class CoreDevice {
   /** Whether inboxes of users answer, and what they were told, oldest first. */
   hasInbox = true;
   readonly told: ({ userId: number } & NoticeChange)[] = [];
+  /** Days that have ended, oldest first, and all of them; and what was sampled on them. */
+  readonly days: Day[] = [];
+  readonly sampled: { kind: 'quarters' | 'hours'; entry: SeriesDay }[] = [];
   /** Events for webhooks, oldest first, and all of them. */
   readonly outgoing: OutgoingEvent[] = [];
   #device: Device = 'unused';
@@ -154,7 +159,7 @@ export class CoreDevice {
     return others[0] ?? { result: 'accepted' as const };
   }
 
-  request(request: Pick<CommandRequest, 'params' | 'ttlSeconds' | 'lease'>, actor = inPerson(ownerId)) {
+  request(request: Pick<CommandRequest, 'params' | 'ttlSeconds' | 'lease' | 'via'>, actor = inPerson(ownerId)) {
     const whole = { ...request, waitSeconds: undefined, idempotencyKey: undefined };
     const outcome = this.run({ kind: 'command_requested', actor, request: whole });
     return { commandId: outcome.ok ? outcome.value.commandId : '', outcome };
@@ -306,6 +311,8 @@ export class CoreDevice {
       if (kind === 'guest') this.#guests.unshift(entry);
       if (kind === 'run') this.runs.push(entry);
       if (kind === 'event') this.outgoing.push(entry);
+      if (kind === 'day') this.days.push(entry);
+      if (kind === 'quarters' || kind === 'hours') this.sampled.push({ kind, entry });
     }
     this.#saved = savedState(this.#saved, state, rows);
     this.#device = afterWrite(state, this.nowMs).state;

@@ -20,7 +20,7 @@ import type { PresenceEvent } from '../presence/presence.ts';
 import type { ProjectionOutcome } from '../presence/projection.ts';
 import type { Subscription } from '../messages/subscriptions.ts';
 import type { ScheduleDraft } from '../times/schedules.ts';
-import type { ToldDay } from '../usage/usage.ts';
+import type { Day } from '../usage/usage.ts';
 import type { Condition, Reading } from '../witness/witness.ts';
 import type { Webhooks } from './outgoing.ts';
 import type { DeviceSettings, DeviceState } from './state.ts';
@@ -265,5 +265,5 @@ export type Projection = {
   /** When a schedule or a lease is due next. */
   dueAt: number | null;
   /** Days that have ended, for the usage of the product: each is counted once. */
-  usage: readonly ToldDay[];
+  usage: readonly Day[];
 };

@@ -26,12 +26,9 @@ export type Day = {
   presses: Presses;
   failures: number;
   /** Before the first, nothing is known. `isCut`: there were more. */
-  changes: readonly (readonly [second: number, value: Value])[];
+  changes: readonly [second: number, value: Value][];
   isCut: boolean;
 };
-
-/** What the product's maker reads the sum of. */
-export type ToldDay = { day: number; sums: ReturnType<typeof secondsOf> & { presses: number; failures: number } };
 
 export type UsageSlice = {
   today: Day;
@@ -39,7 +36,7 @@ export type UsageSlice = {
   value: Value;
   sinceMs: number;
   /** Days that D1 does not have, and the version of the projection that brings them. */
-  untold: readonly ToldDay[];
+  untold: readonly Day[];
   toldVersion: number | null;
 };
 
@@ -73,7 +70,7 @@ function spreadOf({ identity }: DeviceState): number {
 }
 
 function isEmpty({ changes, presses, failures }: Day): boolean {
-  return changes.length === 0 && failures === 0 && Object.values(presses).every((count) => count === 0);
+  return changes.length + failures + sumOf(presses) === 0;
 }
 
 /** A day without any costs no row, and no alarm. */
@@ -93,12 +90,15 @@ export function noteUsage(
   const zoneOf = () => zoneOfOwner(state, decision.webhooksOf);
   let { usage } = state;
   const closed: Day[] = [];
+  const advanceTo = (toMs: number) => {
+    const advanced = advance(usage, toMs, zoneOf);
+    closed.push(...advanced.closed);
+    return (usage = advanced.usage);
+  };
   const move = (atMs: number, value: Value) => {
     if (value === usage.value) return;
     const toMs = Math.min(Math.max(atMs, usage.sinceMs), nowMs);
-    const advanced = advance(usage, toMs, zoneOf);
-    closed.push(...advanced.closed);
-    usage = change(advanced.usage, toMs, value);
+    usage = change(advanceTo(toMs), toMs, value);
   };
   const [was, is] = [before.presence.connection, state.presence.connection];
   const hasSlept = watchedUntilMs === null ? isSocketLost(state) : nowMs > watchedUntilMs + watchedAfterMs;
@@ -118,11 +118,7 @@ export function noteUsage(
   const byHand = nowMs < state.alerts.explainedUntilMs ? 0 : moved - (before.properties.positionChanges === 0 ? 1 : 0);
   const counts = ended.filter(({ command }) => !isScene(command.params));
   const isDue = byHand > 0 || counts.length > 0 || hasContent({ ...state, usage });
-  if (nowMs >= usage.today.toMs && isDue) {
-    const advanced = advance(usage, nowMs, zoneOf);
-    closed.push(...advanced.closed);
-    usage = advanced.usage;
-  }
+  if (nowMs >= usage.today.toMs && isDue) advanceTo(nowMs);
   if (byHand > 0) usage = press(usage, 'hand', byHand);
   for (const end of counts) usage = countEnd(usage, end);
   if (usage === state.usage) return tell(state, nowMs);
@@ -130,9 +126,12 @@ export function noteUsage(
 }
 
 function change(usage: UsageSlice, atMs: number, value: Value): UsageSlice {
-  const { today } = usage;
+  const { today } = countUntil(usage, atMs);
   const second = Math.floor((atMs - today.fromMs) / secondMs);
-  const changes = today.changes.length < maxChanges ? [...today.changes, [second, value] as const] : today.changes;
+  const changes =
+    today.changes.length < maxChanges
+      ? [...today.changes, [second, value] satisfies Day['changes'][number]]
+      : today.changes;
   return { ...usage, value, sinceMs: atMs, today: { ...today, changes, isCut: changes === today.changes } };
 }
 
@@ -149,20 +148,19 @@ function countEnd(usage: UsageSlice, { command, reached }: CommandEnd): UsageSli
   return isCertain ? { ...usage, today: { ...usage.today, failures: usage.today.failures + 1 } } : usage;
 }
 
+export const sumOf = (presses: Presses) => Object.values(presses).reduce((sum, times) => sum + times, 0);
+
 /** In whole seconds, which add up to its length. */
 export function secondsOf({ fromMs, toMs, onMs, offMs }: Day) {
   const seconds = Math.round((toMs - fromMs) / secondMs);
   const onSeconds = Math.min(seconds, Math.round(onMs / secondMs));
   const offSeconds = Math.min(seconds - onSeconds, Math.round(offMs / secondMs));
-  return { onSeconds, offSeconds, unknownSeconds: seconds - onSeconds - offSeconds };
+  return { seconds, onSeconds, offSeconds, unknownSeconds: seconds - onSeconds - offSeconds };
 }
 
 function closeDays(state: DeviceState, closed: readonly Day[]): DeviceState {
   if (closed.length === 0) return state;
-  const told = closed.map((day): ToldDay => {
-    const presses = Object.values(day.presses).reduce((sum, times) => sum + times, 0);
-    return { day: day.day, sums: { ...secondsOf(day), presses, failures: day.failures } };
-  });
+  const told = closed.map((day) => ({ ...day, changes: [] }));
   const usage = { ...state.usage, untold: [...state.usage.untold, ...told].slice(-maxUntold), toldVersion: null };
   const append = (next: DeviceState, entry: Day) => appendHistory(next, { kind: 'day', number: entry.day, entry });
   return closed.reduce(append, { ...state, usage });
@@ -191,33 +189,33 @@ function isWitnessed({ witness: { settings } }: DeviceState): boolean {
 
 function valueOf(state: DeviceState): Value {
   if (!state.presence.connection.isOnline || state.identity.isDisabled) return 'unknown';
-  if (isWitnessed(state))
-    return state.witness.actual?.value === 'on' ? 'on' : (state.witness.actual && 'off') || 'unknown';
+  const { actual } = state.witness;
   const position = state.properties.positions.at(-1)?.position;
-  return position === undefined ? 'unknown' : position === 'up' ? 'on' : 'off';
+  if ((isWitnessed(state) ? actual?.value : position) === undefined) return 'unknown';
+  return (isWitnessed(state) ? actual?.value === 'on' : position === 'up') ? 'on' : 'off';
 }
 
-/** Counts the time until then. Of days that have ended, those with nothing known are left out. */
+/** Closes the days that have ended by then. Those of which nothing is known are left out. */
 export function advance(before: UsageSlice, toMs: number, zoneOf: () => string): { usage: UsageSlice; closed: Day[] } {
   const closed: Day[] = [];
-  let usage = count(before, toMs);
+  let usage = before;
   while (toMs >= usage.today.toMs) {
-    const { today, value } = usage;
+    const { today, value } = countUntil(usage, usage.today.toMs);
     if (!isEmpty(today)) closed.push(today);
     const zone = zoneOf();
     const day = value === 'unknown' ? Math.max(today.day + 1, dayAt(toMs, zone)) : today.day + 1;
     const fromMs = day === today.day + 1 ? today.toMs : Math.max(today.toMs, dayStart(day, zone));
     const next = emptyDay(day, zone, fromMs, Math.max(fromMs, dayStart(day + 1, zone)));
-    const changes = value === 'unknown' ? [] : [[0, value] as const];
-    usage = count({ ...usage, today: { ...next, changes }, sinceMs: fromMs }, toMs);
+    const changes: Day['changes'] = value === 'unknown' ? [] : [[0, value]];
+    usage = { ...usage, today: { ...next, changes }, sinceMs: fromMs };
   }
   return { usage, closed };
 }
 
-function count(usage: UsageSlice, toMs: number): UsageSlice {
+/** Within the day. What is counted is not taken back if the device turns out to be gone since. */
+export function countUntil(usage: UsageSlice, atMs: number): UsageSlice {
   const { today, value, sinceMs } = usage;
-  const untilMs = Math.min(toMs, today.toMs);
-  const ms = value === 'unknown' ? 0 : Math.max(0, untilMs - sinceMs);
+  const ms = value === 'unknown' ? 0 : Math.max(0, atMs - sinceMs);
   const name = value === 'on' ? 'onMs' : 'offMs';
-  return { ...usage, today: { ...today, [name]: today[name] + ms }, sinceMs: Math.max(sinceMs, untilMs) };
+  return { ...usage, today: { ...today, [name]: today[name] + ms } };
 }

@@ -1,30 +1,21 @@
 // What users read of usage and history: days in steps, and buckets of one property. Queries on the state and on the rows that
 // storage has; they change nothing. A day without a row is not known.
-import type { HistoryQuery, HistoryView, UsageQuery, UsageView } from '../../../protocol/http/usage.ts';
+import type { HistoryQuery, HistoryView, RangeQuery, UsageQuery, UsageView } from '../../../protocol/http/usage.ts';
 import { accept, refuse, type Outcome } from '../../refusal.ts';
 import { toIso } from '../../time.ts';
 import { daysKept } from '../core/history.ts';
 import type { DeviceState } from '../core/state.ts';
 import { dateOf, dayAt, dayOf, dayStart } from '../times/calendar.ts';
 import { combine, hourFrom, presentSeries, type SeriesDay } from './series.ts';
-import { advance, emptyDay, noPresses, secondsOf, type Day, type Presses } from './usage.ts';
+import { advance, countUntil, emptyDay, noPresses, secondsOf, type Day, type Presses } from './usage.ts';
 
 const maxPoints = 400;
 const defaultDays = 30;
 /** Days that give no more points. */
 const mostDays = { quarter: 4, hour: 16, day: daysKept.hours };
 
-export type DateRange = { from?: string | undefined; to?: string | undefined };
-type Range = { first: number; last: number };
-export type DaysIn<Row> = (first: number, last: number) => readonly Row[];
-
-/** @param kept days before which nothing is kept. */
-export function rangeOf(
-  { from, to }: DateRange,
-  today: number,
-  kept: number = daysKept.day,
-  most = kept,
-): Outcome<Range> {
+/** @param most days in the range @param kept days until today */
+export function rangeOf({ from, to }: RangeQuery, today: number, kept: number = daysKept.day, most = kept) {
   const last = to === undefined ? today : Math.min(dayOf(to), today);
   const first = from === undefined ? last - Math.min(defaultDays, most) + 1 : dayOf(from);
   const wrong = (problem: string) => refuse({ kind: 'invalid_input', path: 'from', problem });
@@ -34,21 +25,22 @@ export function rangeOf(
   return accept({ first, last });
 }
 
-const groupOf = {
-  day: (day: number) => day,
+const groupOf: Record<UsageQuery['step'], (day: number) => number | string> = {
+  day: (day) => day,
   // 1970 began on a Thursday.
-  week: (day: number) => day - ((day + 3) % 7),
-  month: (day: number) => dateOf(day).slice(0, 7),
+  week: (day) => day - ((day + 3) % 7),
+  month: (day) => dateOf(day).slice(0, 7),
 };
 
 export function viewUsage(
   state: DeviceState,
   query: UsageQuery,
-  daysIn: DaysIn<Day>,
+  daysIn: (first: number, last: number) => readonly Day[],
   zone: string,
   nowMs: number,
 ): Outcome<UsageView> {
-  const { usage, closed } = advance(state.usage, nowMs, () => zone);
+  const { usage: advanced, closed } = advance(state.usage, nowMs, () => zone);
+  const usage = countUntil(advanced, nowMs);
   const range = rangeOf(query, usage.today.day);
   if (!range.ok) return range;
   const { first, last } = range.value;
@@ -58,29 +50,25 @@ export function viewUsage(
     const day = first + index;
     return known.get(day) ?? emptyDay(day, zone, dayStart(day, zone), dayStart(day + 1, zone));
   });
-  const [single] = query.step === 'day' && first === last ? days : [];
-  const timeline = single && {
-    changes: single.changes.map(([second, value]) => [second, value] as [number, typeof value]),
-    isCut: single.isCut,
-  };
-  const steps = Map.groupBy(days, ({ day }): number | string => groupOf[query.step](day));
-  return accept({ list: [...steps.values()].map(viewStep), ...(timeline && { timeline }) });
+  const list = [...Map.groupBy(days, ({ day }) => groupOf[query.step](day)).values()].map(viewStep);
+  const [{ changes, isCut } = emptyDay(0, '', 0, 0)] = days;
+  const isSingle = query.step === 'day' && first === last;
+  return accept({ list, ...(isSingle && { timeline: { changes: [...changes], isCut } }) });
 }
 
 function viewStep(days: readonly Day[]): UsageView['list'][number] {
   const [first, last] = [days[0], days.at(-1)];
   const sum = (of: (day: Day) => number) => days.reduce((total, day) => total + of(day), 0);
-  const [onSeconds, offSeconds, unknownSeconds] = (['onSeconds', 'offSeconds', 'unknownSeconds'] as const).map((name) =>
-    sum((day) => secondsOf(day)[name]),
-  ) as [number, number, number];
-  const causes = Object.keys(noPresses) as (keyof Presses)[];
+  const pressed = Object.keys(noPresses).map((cause) => [cause, sum(({ presses }) => presses[cause as keyof Presses])]);
   return {
     from: dateOf(first?.day ?? 0),
     to: dateOf(last?.day ?? 0),
     zone: last?.zone ?? '',
-    seconds: onSeconds + offSeconds + unknownSeconds,
-    ...{ onSeconds, offSeconds, unknownSeconds },
-    presses: Object.fromEntries(causes.map((cause) => [cause, sum(({ presses }) => presses[cause])])) as Presses,
+    seconds: sum((day) => secondsOf(day).seconds),
+    onSeconds: sum((day) => secondsOf(day).onSeconds),
+    offSeconds: sum((day) => secondsOf(day).offSeconds),
+    unknownSeconds: sum((day) => secondsOf(day).unknownSeconds),
+    presses: Object.fromEntries(pressed) as Presses,
     failures: sum(({ failures }) => failures),
   };
 }
@@ -88,7 +76,7 @@ function viewStep(days: readonly Day[]): UsageView['list'][number] {
 export function viewHistory(
   state: DeviceState,
   { property, step, ...query }: HistoryQuery,
-  daysIn: (kind: 'quarters' | 'hours', ...range: Parameters<DaysIn<SeriesDay>>) => readonly SeriesDay[],
+  daysIn: (kind: 'quarters' | 'hours', first: number, last: number) => readonly SeriesDay[],
   zone: string,
   nowMs: number,
 ): Outcome<HistoryView> {
@@ -97,20 +85,14 @@ export function viewHistory(
   if (!range.ok) return range;
   const { first, last } = range.value;
   const { day, fromMs } = state.usage.today;
-  const present = { day, fromMs, buckets: presentSeries(state) };
-  const days = [...daysIn(kind, first, last), ...(day >= first && day <= last ? [present] : [])];
-  const points = days.flatMap((one) => {
-    const fromOf = { quarter: undefined, hour: hourFrom(one), day: () => one.fromMs };
-    return combine(
-      one.buckets.filter(([name]) => name === property),
-      fromOf[step],
-    );
+  const present = day < first || day > last ? [] : [{ day, fromMs, buckets: presentSeries(state) }];
+  const points = [...daysIn(kind, first, last), ...present].flatMap((one) => {
+    const fromOf = { quarter: undefined, hour: hourFrom(one), day: () => one.fromMs }[step];
+    const buckets = one.buckets.filter(([name]) => name === property);
+    return combine(buckets, fromOf).sort(([, earlier], [, later]) => earlier - later);
   });
-  const list = points
-    .slice(0, maxPoints)
-    .sort((one, other) => one[1] - other[1])
-    .map(([, atMs, least, greatest, sum, latest, count]) => {
-      return { at: toIso(atMs), least, greatest, mean: sum / count, last: latest, count };
-    });
+  const list = points.slice(0, maxPoints).map(([, atMs, least, greatest, sum, latest, count]) => {
+    return { at: toIso(atMs), least, greatest, mean: sum / count, last: latest, count };
+  });
   return accept({ property, zone, list });
 }
