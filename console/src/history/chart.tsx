@@ -11,8 +11,6 @@ export type ChartProps = {
   draw: (paint: Paint) => Pick<uPlot.Options, 'series' | 'scales' | 'bands' | 'cursor' | 'hooks'>;
   zone: string;
   height: number;
-  /** Its times are dates. */
-  hasDates: boolean;
   /** null: no values beside it. */
   axis: uPlot.Axis | null;
   title: string;
@@ -80,7 +78,7 @@ export function Chart({ source, ...chart }: ChartProps & { source: object }) {
 }
 
 function optionsOf(chart: ChartProps, width: number, onPoint: (index: number | null) => void): uPlot.Options {
-  const { draw, zone, height, hasDates, axis } = chart;
+  const { draw, zone, height, axis } = chart;
   const style = getComputedStyle(document.documentElement);
   const colour = (name: string) => style.getPropertyValue(name);
   const edge = colour('--edge');
@@ -89,13 +87,13 @@ function optionsOf(chart: ChartProps, width: number, onPoint: (index: number | n
   const lines = { stroke: colour('--soft'), grid: { stroke, width: 1 }, ticks: { stroke, width: 1 } };
   const { date, time } = words.axis;
   const stamps = [
-    [86_400, date, null, null, null, null, null, null, 1],
-    [1, time, null, null, hasDates ? `\n${date}` : null, null, null, null, 1],
+    [86_400, date, null, null, null, null, null, null, 0],
+    [1, time, null, null, date, null, null, null, 0],
   ] as uPlot.Axis.Values;
   const valueAxis = axis === null ? { show: false } : { ...lines, ...axis };
   return {
     ...drawing,
-    ...{ width, height, axes: [{ ...lines, values: stamps, size: hasDates ? 46 : 30 }, valueAxis] },
+    ...{ width, height, axes: [{ ...lines, values: stamps, size: 30 }, valueAxis] },
     tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), zone),
     legend: { show: false },
     cursor: { y: false, drag: { x: false, y: false }, points: { show: false }, ...cursor },

@@ -38,7 +38,7 @@ export function chartOfDay({ list: [step], timeline }: Usage): ChartProps | null
   });
   const time = (atS: number) => timeWords(atS * 1000, { timeStyle: 'medium' }, zone);
   return {
-    ...{ zone, height: 110, hasDates: false, axis: null, title: dateWords(step.from), legend: words.values },
+    ...{ zone, height: 110, axis: null, title: dateWords(step.from), legend: words.values },
     data: [segments.map(({ fromS }) => fromS), segments.map(() => 1)],
     draw: (paint) => ({
       series: [{}, { paths: () => null, points: { show: false } }],
@@ -70,7 +70,7 @@ export function chartOfMonth(days: readonly Step[], onDate: (date: string) => vo
   const { on, unknown } = words.values;
   const halfDay = 43_200;
   return {
-    ...{ zone: 'UTC', height: 220, hasDates: true, title: monthWords(first.from), legend: { on, unknown } },
+    ...{ zone: 'UTC', height: 220, title: monthWords(first.from), legend: { on, unknown } },
     axis: { values: (_, values) => values.map(words.hours), incrs: [6], size: 46 },
     data: [
       days.map(({ from }) => Date.parse(from) / 1000),
@@ -102,30 +102,37 @@ export function chartOfNumber(
   startS: number,
   endS: number,
 ): ChartProps {
-  const hasDates = step !== 'quarter';
   const times = list.map(({ at }) => Date.parse(at) / 1000);
+  const places = [...times.keys()];
+  const isLast = (place: number) => (times[place + 1] ?? Infinity) - (times[place] ?? 0) > secondsOf[step] * 1.5;
   // Where nothing was reported for a step, the line ends.
-  const gaps = ({ valToPos }: uPlot, _: number, first: number, last: number) =>
-    times.slice(first, last).flatMap((atS, index): [number, number][] => {
-      const nextS = times[first + index + 1] ?? atS;
-      return nextS - atS > secondsOf[step] * 1.5 ? [[valToPos(atS, 'x', true), valToPos(nextS, 'x', true)]] : [];
+  const gaps = ({ valToPos }: uPlot) =>
+    places.filter(isLast).map((place): [number, number] => {
+      const [fromS = endS, toS = endS] = times.slice(place);
+      return [valToPos(fromS, 'x', true), valToPos(toS, 'x', true)];
     });
+  const alone = places.filter((place) => isLast(place) && (place === 0 || isLast(place - 1)));
   const column = (name: 'least' | 'mean' | 'greatest') => list.map((point) => point[name]);
   const count = list.reduce((sum, point) => sum + point.count, 0);
   const mean = list.reduce((sum, point) => sum + point.mean * point.count, 0) / count;
   const range = words.range(Math.min(...column('least')), Math.max(...column('greatest')), mean, count);
   const edge = { points: { show: false }, gaps };
   return {
-    ...{ zone, hasDates, height: 220, axis: { size: 60 }, title: property, legend: words.numberParts },
+    ...{ zone, height: 220, axis: { size: 60 }, title: property, legend: words.numberParts },
     data: [times, column('mean'), column('greatest'), column('least')],
     draw: ({ on }) => ({
-      series: [{}, { stroke: on, width: 2, gaps }, edge, edge],
+      series: [
+        {},
+        { stroke: on, width: 2, gaps, points: { show: true, size: 5, fill: on, filter: () => alone } },
+        edge,
+        edge,
+      ],
       bands: [{ series: [2, 3], fill: `${on}40` }],
       scales: { x: { range: [startS, endS] } },
     }),
     summary: count === 0 ? words.noPoints : range,
     facts: list.map((point) => {
-      const time = timeWords(point.at, { timeStyle: 'short', ...(hasDates && { dateStyle: 'medium' }) }, zone);
+      const time = timeWords(point.at, { dateStyle: 'medium', timeStyle: 'short' }, zone);
       return words.of(time, words.range(point.least, point.greatest, point.mean, point.count));
     }),
   };

@@ -1,4 +1,5 @@
 // Days as the service counts them: a date is a day in a zone. Knows no screen.
+export const daysKept = 400;
 const hourMs = 3_600_000;
 
 export function addDays(date: string, count: number): string {

@@ -10,11 +10,10 @@ import { session } from '../state/session.ts';
 import { browserZone } from '../times/draft.ts';
 import { texts } from '../texts.ts';
 import { usageTexts } from '../texts/usage.ts';
-import { addDays } from './days.ts';
+import { addDays, daysKept } from './days.ts';
 import { DayPart, MonthPart, NumberPart } from './parts.tsx';
 
 const words = texts.device;
-const daysKept = 400;
 
 export function DeviceHistory({ view }: { view: DeviceView }) {
   const properties = view.properties.value;

@@ -9,7 +9,7 @@ import { session } from '../state/session.ts';
 import { usageTexts as words } from '../texts/usage.ts';
 import { Chart, type ChartProps } from './chart.tsx';
 import { chartOfDay, chartOfMonth, chartOfNumber } from './charts.ts';
-import { addDays, monthWords, startOf } from './days.ts';
+import { addDays, daysKept, monthWords, startOf } from './days.ts';
 
 export type PartProps = {
   deviceId: string;
@@ -58,7 +58,7 @@ export function MonthPart({ deviceId, onDate, first, today, version }: PartProps
   const to = addDays(`${addDays(firstDay, 31).slice(0, 7)}-01`, -1);
   const { usage } = session().api.devices[':deviceId'];
   const asked = { param: { deviceId }, query: { from, to, step: 'day' as const } };
-  const months = new Set(Array.from({ length: 400 }, (_, days) => addDays(today, -days).slice(0, 7)));
+  const months = new Set(Array.from({ length: daysKept }, (_, days) => addDays(today, -days).slice(0, 7)));
   return (
     <Part
       title={words.month}

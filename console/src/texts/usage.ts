@@ -1,6 +1,7 @@
 // Texts about usage and history. Loaded with the tab that shows them.
-const number = (value: number) => value.toLocaleString('en', { maximumSignificantDigits: 5 });
-const counted = (count: number, one: string, more: string) => (count === 1 ? `1 ${one}` : `${number(count)} ${more}`);
+const precision = { maximumFractionDigits: 2, maximumSignificantDigits: 3, roundingPriority: 'morePrecision' } as const;
+const number = (value: number) => value.toLocaleString('en', precision);
+const counted = (count: number, one: string, more: string) => `${number(count)} ${count === 1 ? one : more}`;
 
 /** Of seconds, in the largest two units. */
 function lengthOf(seconds: number): string {
