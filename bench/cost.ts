@@ -1,4 +1,4 @@
-// B6: what a device costs in a month at one report a minute, a home that is quiet, and a million webhook events, at list prices. The platform's charges are counted in this
+// B6: what a device costs in a month at one report a minute, its usage and history, a home that is quiet, and a million webhook events, at list prices. The platform's charges are counted in this
 // very run. The built Worker has a counter in front of it, and a clock that is moved on minute by minute.
 import type { MqttClient } from 'mqtt';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -50,7 +50,12 @@ const receiverMs = 100;
 
 const homeProfile = { name: 'quiet home', atMost: 0.02 };
 
-const variants = [...profiles, ...eventProfiles, homeProfile].map(({ name }) => name);
+/** What usage and history cost more: days end, and one property has a history. */
+const usageProfile = { name: 'usage and history', atMost: 0.004 };
+/** Reports come as seldom as a bucket has one. What is written for it, others more often do not add to. */
+const quarters = { full: 4 * 24 * 4, quick: 4 * 24 };
+
+const variants = [...profiles, ...eventProfiles, homeProfile, usageProfile].map(({ name }) => name);
 export const cost: Benchmark = { name: 'B6', variants, measure };
 
 async function measure({ isQuick, variant, say, keep }: BenchOptions): Promise<BenchResult> {
@@ -63,6 +68,7 @@ async function measure({ isQuick, variant, say, keep }: BenchOptions): Promise<B
       `through a broker the bridge brings batches of ${batchSize} reports`,
       'processor time of workerd as a whole is charged both as the Worker and as duration of objects of 128 MB: both are less',
       `a quiet home: one client that pings once a minute, and ${deviceCount} devices that say nothing; the connection lasts`,
+      'usage and history: what devices cost more that report a position and a number each quarter of an hour, than with both as texts',
       `webhook events: what a change of position a minute costs more with a webhook, if its receiver answers in ${receiverMs} ms`,
       'not in it: storage, the broker, the bridge and what the machine of either costs',
     ],
@@ -99,6 +105,16 @@ async function measure({ isQuick, variant, say, keep }: BenchOptions): Promise<B
     const total = Object.values(parts).reduce((sum, part) => sum + part, 0);
     say(`B6 ${homeProfile.name}: ${total.toFixed(4)} USD a month`);
     const { name, atMost } = homeProfile;
+    result.measures.push(
+      { name, unit: 'USD/month', perRound: [total], target: { atMost } },
+      ...Object.entries(parts).map(([part, value]) => ({ name: `  ${part}`, unit: 'USD/month', perRound: [value] })),
+    );
+  }
+  if (variant === null || variant === usageProfile.name) {
+    const parts = await measureUsage(quarters[isQuick ? 'quick' : 'full'], keep);
+    const total = Object.values(parts).reduce((sum, part) => sum + part, 0);
+    say(`B6 ${usageProfile.name}: ${total.toFixed(4)} USD a month more`);
+    const { name, atMost } = usageProfile;
     result.measures.push(
       { name, unit: 'USD/month', perRound: [total], target: { atMost } },
       ...Object.entries(parts).map(([part, value]) => ({ name: `  ${part}`, unit: 'USD/month', perRound: [value] })),
@@ -150,6 +166,34 @@ async function measureEvents(count: number, minuteCount: number, keep: BenchOpti
   return {
     'object requests, cost': (of('object calls') + of('object alarms')) * prices.objectRequest,
     'duration of two objects': 2 * receiverMs * 1_000 * objectGigabytes * prices.objectGigabyteSecond,
+    'object rows': of('object rows read') * prices.objectRowRead + of('object rows written') * prices.objectRowWritten,
+    'D1 rows': of('D1 rows read') * prices.databaseRowRead + of('D1 rows written') * prices.databaseRowWritten,
+  };
+}
+
+/** The difference between two fleets that report alike; of one nothing is known and nothing a number. Without processor time. */
+async function measureUsage(count: number, keep: BenchOptions['keep']) {
+  const vars = { BROKER_REPORTS_CONNECTIONS: 'true', SCHEDULE_SECONDS: '86400', LOG_INFO_SHARE: '0.1' };
+  const run = async (params: object) => {
+    const rig = await keep(WorkerRig.start({ frontModule: meteredFront, vars }));
+    const devices = await rig.activateMany(deviceCount);
+    for (const device of devices) await reportConnected(rig.url, device);
+    const payload = JSON.stringify({ method: 'thing.event.property.post', id: '1', params });
+    const step = async () => {
+      await rig.sendBatch(devices.map(({ topics }) => ({ topic: topics.propertyPost, payload })));
+      await advanceClock(rig.url, 15 * minuteMs);
+    };
+    for (let quarter = 0; quarter < 4; quarter += 1) await step();
+    await resetMeter(rig.url);
+    for (let quarter = 0; quarter < count; quarter += 1) await step();
+    return readMeter(rig.url);
+  };
+  const taken = await run({ position: 'up', power: 5 });
+  const without = await run({ posture: 'up', power: '5' });
+  const month = (30 * 24 * 4) / (deviceCount * count);
+  const of = (name: string) => ((taken[name] ?? 0) - (without[name] ?? 0)) * month;
+  return {
+    'object requests, cost': (of('object calls') + of('object alarms')) * prices.objectRequest,
     'object rows': of('object rows read') * prices.objectRowRead + of('object rows written') * prices.objectRowWritten,
     'D1 rows': of('D1 rows read') * prices.databaseRowRead + of('D1 rows written') * prices.databaseRowWritten,
   };

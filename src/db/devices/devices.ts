@@ -217,7 +217,7 @@ export async function writeProjections(
   const updates = projections.map(({ deviceId, projection: { version, owner, usage, ...columns } }) =>
     database
       .update(devices)
-      .set({ ...columns, ...(owner && ownerColumns(owner)), usageDay: usage.at(-1)?.day, projectionVersion: version })
+      .set({ ...columns, ...(owner && ownerColumns(owner)), usageDay: usage?.at(-1)?.day, projectionVersion: version })
       .where(and(eq(devices.deviceId, deviceId), lt(devices.projectionVersion, version))),
   );
   const counting = offlineIds.length === 0 ? [] : [countGoingOffline(database, offlineIds)];

@@ -10,7 +10,7 @@ const { productId, day, ...sums } = getTableColumns(productUsage);
 const added = Object.entries(sums).map(([name, column]) => [name, sql.raw(`${column.name} + excluded.${column.name}`)]);
 
 /** For a batch that then writes the projection: adds nothing if D1 has the projection, or the day, already. */
-export function addUsage(database: Database, deviceId: string, { version, usage }: Projection) {
+export function addUsage(database: Database, deviceId: string, { version, usage = [] }: Projection) {
   return usage.map((one) => {
     const { onSeconds, offSeconds, unknownSeconds } = secondsOf(one);
     const seconds = sql`${onSeconds}, ${offSeconds}, ${unknownSeconds}`;

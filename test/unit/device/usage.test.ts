@@ -376,7 +376,7 @@ describe('a day that ends', () => {
     device.sleep();
     device.fireAlarm();
     device.waitUntil(Date.UTC(2027, 5, 9, 5));
-    expect(last()?.usage.map(({ day }) => dateOf(day))).toEqual(['2027-06-07', '2027-06-08']);
+    expect(last()?.usage?.map(({ day }) => dateOf(day))).toEqual(['2027-06-07', '2027-06-08']);
     device.endProjection(last()?.version ?? 0, 'written');
     expect(device.state.usage.untold).toEqual([]);
     const { version } = last() ?? {};

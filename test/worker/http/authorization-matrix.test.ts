@@ -43,11 +43,14 @@ const undoesClaim = (operation: Operation) => actionsOf(operation).includes('und
 const takesKeys = ({ security }: Operation) => security?.some((scheme) => 'apiKey' in scheme) === true;
 
 function pathWith(operation: Operation, objects: Record<string, string>): string {
-  return operation.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => {
+  const needed = operation.parameters?.filter((parameter) => parameter.in === 'query' && parameter.required) ?? [];
+  const query = needed.map(({ name, schema }) => `?${name}=${String(schema['example'])}`).join('');
+  const path = operation.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => {
     const id = objects[name];
     if (id === undefined) throw new Error(`no ${name} to try ${nameOf(operation)} with`);
     return encodeURIComponent(id);
   });
+  return path + query;
 }
 
 let callers: Callers;

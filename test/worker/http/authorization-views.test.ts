@@ -41,6 +41,10 @@ const scene = 'sceneId name items[].deviceId items[].command.action putBack dead
 const apiKey = 'keyId description scopes[] productKey deviceIds createdAt lastUsedAt';
 const invitation = 'invitationId role createdAt expiresAt';
 
+const seconds = 'seconds onSeconds offSeconds unknownSeconds';
+const presses = 'person key schedule scene hand'.replaceAll(/\S+/g, 'presses.$&');
+const usage = `from to zone ${seconds} ${presses} failures`.replaceAll(/\S+/g, 'list[].$&');
+
 const forEverybody = {};
 /**
  * What the callers named on the left are shown. Who is not named is refused, on that route and device. `productOwner` is the
@@ -85,6 +89,7 @@ const table: Record<string, Record<string, string>> = {
     'owner productOwner': 'publicKey list[].subscriptionId list[].host list[].createdAt',
     'operator viewer stranger': 'publicKey list',
   },
+  '/api/v1/users/me/zone': { 'owner productOwner operator viewer stranger': 'zone' },
   '/api/v1/webhooks': {
     'owner productOwner manage': paged(webhook),
     'operator viewer stranger bound other': empty,
@@ -112,6 +117,7 @@ const table: Record<string, Record<string, string>> = {
   '/api/v1/products': { 'owner productOwner read bound other': paged(product), 'operator viewer stranger': empty },
   '/api/v1/products/{productKey}': { 'owner productOwner read bound': product },
   '/api/v1/products/{productKey}/figures': { 'owner productOwner read bound': 'devices online claimed activatedToday' },
+  '/api/v1/products/{productKey}/usage': { 'owner productOwner read bound': 'list' },
   '/api/v1/products/{productKey}/serials': {
     'owner productOwner manage bound': paged(
       'deviceSN deviceId registeredAt activatedAt isClaimed isDisabled hasClaimCode',
@@ -146,6 +152,8 @@ const table: Record<string, Record<string, string>> = {
       'list[].name list[].value list[].time positionChanges[].position positionChanges[].time lastRejected.topic ' +
       'lastRejected.reason lastRejected.dropped[] lastRejected.text lastRejected.time',
   },
+  '/api/v1/devices/{deviceId}/usage': { 'owner operator viewer read bound': usage },
+  '/api/v1/devices/{deviceId}/history': { 'owner operator viewer read bound': 'property zone list' },
   '/api/v1/devices/{deviceId}/commands': {
     'owner operator viewer read control bound': `${paged(`${command} ${commandWitness}`)} list[].givenBy`,
   },
@@ -212,7 +220,7 @@ function readAs(name: string, path: string): Promise<Response> {
   const { ownerObjects, claimed } = callers;
   const objects = { ...ownerObjects, ...(name === 'productOwner' && { deviceId: claimed.deviceId }) };
   const url = path.replaceAll(/\{(\w+)\}/g, (_, parameter: keyof typeof objects) => objects[parameter] ?? '');
-  return send('GET', `${url}?size=100`, credentials[name]);
+  return send('GET', `${url}?size=100&property=wifi_rssi`, credentials[name]);
 }
 
 it('shows each caller the members of the table and no others, on every GET of the reference', async () => {

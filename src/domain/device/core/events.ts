@@ -264,6 +264,6 @@ export type Projection = {
   owner: { ownerId: number; claimedAt: number | null } | null;
   /** When a schedule or a lease is due next. */
   dueAt: number | null;
-  /** Days that have ended, for the usage of the product: each is counted once. */
-  usage: readonly Day[];
+  /** Days that have ended, for the usage of the product: each is counted once. Absent: from a version before. */
+  usage?: readonly Day[];
 };

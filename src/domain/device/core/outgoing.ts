@@ -54,8 +54,9 @@ export type OutgoingSlice = {
   last: number;
   /** Number before the first event that was noted while an answer of a directory was missing. */
   unansweredFrom: number | null;
-  /** Memory only: directories are asked again after this time. */
+  /** Memory only: directories are asked again after this time; somebody is told of the end of a command. */
   askAtMs: number;
+  tellsEnds: boolean;
   consumers: readonly Consumer[];
 };
 
@@ -67,11 +68,12 @@ const takeAgainAfterMs = 10 * secondMs;
 const lostAfterMs = 10 * minuteMs;
 
 export const outgoingSlice: Slice<OutgoingSlice> = {
-  initial: { last: 0, unansweredFrom: null, askAtMs: 0, consumers: [] },
+  initial: { last: 0, unansweredFrom: null, askAtMs: 0, tellsEnds: false, consumers: [] },
   row: 'own',
   read: (saved) => ({
     ...saved,
     askAtMs: 0,
+    tellsEnds: false,
     consumers: saved.consumers.map((consumer) => ({ ...consumer, isUnderWay: false })),
   }),
   isWorthSaving: ({ outgoing: saved }, { outgoing }) => {
@@ -86,11 +88,15 @@ export const outgoingSlice: Slice<OutgoingSlice> = {
     );
     return (isResting || isFar) && progressOf(saved) !== progressOf(outgoing);
   },
-  dueAtMs: ({ outgoing: { consumers, last, unansweredFrom }, commands }, nowMs) => {
+  dueAtMs: ({ outgoing: { consumers, last, unansweredFrom, tellsEnds }, commands }, nowMs) => {
     const sends = consumers.flatMap(({ cursor, laterAtMs, isDisabled }) =>
       cursor < last && !isDisabled ? (laterAtMs ?? nowMs + lostAfterMs) : [],
     );
-    const ends = commands.loaded.flatMap((command) => (command.isEndDue === true ? settleAtMs(command) : []));
+    // Usage alone notes an end when something else happens, unless the device is away.
+    const awaited = commands.loaded.filter(
+      ({ isEndDue, isAwaitingDevice }) => isEndDue === true && (tellsEnds || isAwaitingDevice),
+    );
+    const ends = awaited.map(settleAtMs);
     return Math.min(unansweredFrom === null ? Infinity : nowMs + lostAfterMs, ...sends, ...ends);
   },
   // Former readers have no right to what is not sent yet. A number never returns.
@@ -111,8 +117,9 @@ export function noteEvents(
   const { nowMs } = decision;
   const webhooks = decision.webhooksOf(readersOf(state));
   const mine = { ...webhooks, list: webhooks.list.filter((webhook) => wantsDevice(webhook, state.identity)) };
-  if (webhooks.hasHome === true) noteForHomes(before, state, ended.length > 0, decision);
-  if (mine.isComplete && mine.list.length === 0) return withoutConsumers(state);
+  const { hasHome = false } = webhooks;
+  if (hasHome) noteForHomes(before, state, ended.length > 0, decision);
+  if (mine.isComplete && mine.list.length === 0) return withoutConsumers(state, hasHome);
   const owners = usersWith(ownershipOf(state), 'readSharing');
   const typesOf = ({ types, userId }: Webhooks['list'][number]) =>
     types.filter((type) => owners.includes(userId) || !privateTypes.includes(type));
@@ -125,7 +132,8 @@ export function noteEvents(
   const events = drafts.map((draft, index): OutgoingEvent => ({ number: last + index + 1, ...draft }));
   const reconciled = reconcile(state.outgoing, mine, events.length > 0);
   const passed = reconciled.consumers.map((consumer) => passUnwanted(consumer, events, wanted.get(consumer.webhookId)));
-  const outgoing = { ...reconciled, last: last + events.length, consumers: passed };
+  const tellsEnds = hasHome || isWanted('command.settled');
+  const outgoing = { ...reconciled, tellsEnds, last: last + events.length, consumers: passed };
   const noted = events.reduce(
     (appended, entry) => appendHistory(appended, { kind: 'event', number: entry.number, entry }),
     { ...state, outgoing },
@@ -175,10 +183,11 @@ function afterTake(former: Consumer, answer: TakeAnswer, last: number, nowMs: nu
   };
 }
 
-function withoutConsumers(state: DeviceState): DeviceState {
+function withoutConsumers(state: DeviceState, tellsEnds: boolean): DeviceState {
   const { outgoing } = state;
-  if (outgoing.consumers.length === 0 && outgoing.unansweredFrom === null) return state;
-  return { ...state, outgoing: { ...outgoing, consumers: [], unansweredFrom: null, askAtMs: 0 } };
+  const isAlike = outgoing.consumers.length === 0 && outgoing.unansweredFrom === null;
+  if (isAlike && outgoing.tellsEnds === tellsEnds) return state;
+  return { ...state, outgoing: { ...outgoing, consumers: [], unansweredFrom: null, askAtMs: 0, tellsEnds } };
 }
 
 /** A new webhook begins with the events that were noted while it was not known. */
