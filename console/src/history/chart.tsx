@@ -68,8 +68,8 @@ export function Chart({ source, ...chart }: ChartProps & { source: object }) {
       <details>
         <summary>{words.inWords(title)}</summary>
         <ul>
-          {facts.map((text) => (
-            <li key={text}>{text}</li>
+          {facts.map((text, index) => (
+            <li key={index}>{text}</li>
           ))}
         </ul>
       </details>

@@ -24,7 +24,7 @@ function sumsOf(steps: readonly Step[]): string {
     ),
     words.presses(counts.filter(({ count }) => count > 0)),
     words.failures(sum(({ failures }) => failures)),
-  ].join(' ');
+  ].join('');
 }
 
 export function chartOfDay({ list: [step], timeline }: Usage): ChartProps | null {
@@ -34,7 +34,8 @@ export function chartOfDay({ list: [step], timeline }: Usage): ChartProps | null
   const changes: [number, Segment['value']][] = [[0, 'unknown'], ...(timeline?.changes ?? []), [seconds, 'unknown']];
   const segments = changes.slice(0, -1).flatMap(([second, value], index): Segment[] => {
     const until = changes[index + 1]?.[0] ?? second;
-    return until > second ? [{ fromS: startS + second, toS: startS + until, value }] : [];
+    // What took less than a second is shown, too.
+    return until > second || value !== 'unknown' ? [{ fromS: startS + second, toS: startS + until, value }] : [];
   });
   const time = (atS: number) => timeWords(atS * 1000, { timeStyle: 'medium' }, zone);
   return {
@@ -46,7 +47,7 @@ export function chartOfDay({ list: [step], timeline }: Usage): ChartProps | null
       cursor: { dataIdx: (_, __, ___, atS) => segments.findIndex(({ fromS, toS }) => fromS <= atS && atS < toS) },
       hooks: { draw: [(plot) => drawSegments(plot, segments, paint)] },
     }),
-    summary: [sumsOf([step]), timeline?.isCut === true ? words.isCut : ''].join(' '),
+    summary: sumsOf([step]) + (timeline?.isCut === true ? words.isCut : ''),
     facts: segments.map(({ fromS, toS, value }) => words.segment(time(fromS), time(toS), words.values[value])),
   };
 }

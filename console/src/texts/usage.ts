@@ -31,13 +31,13 @@ export const usageTexts = {
   sums: (on: number, off: number, unknown: number) =>
     `On ${lengthOf(on)}, off ${lengthOf(off)}, not known ${lengthOf(unknown)}.`,
   presses: (causes: readonly { count: number; text: string }[]) => {
-    if (causes.length === 0) return 'No presses.';
+    if (causes.length === 0) return ' No presses.';
     const total = causes.reduce((sum, { count }) => sum + count, 0);
-    return `${counted(total, 'press', 'presses')}: ${causes.map(({ count, text }) => `${number(count)} ${text}`).join(', ')}.`;
+    return ` ${counted(total, 'press', 'presses')}: ${causes.map(({ count, text }) => `${number(count)} ${text}`).join(', ')}.`;
   },
   causes: { schedule: 'by schedule', person: 'by people', key: 'by API key', scene: 'by scene', hand: 'by hand' },
-  failures: (count: number) => (count === 0 ? '' : `${counted(count, 'failure', 'failures')}.`),
-  isCut: 'The day had more than 200 changes: later ones are missing here. The sums have them.',
+  failures: (count: number) => (count === 0 ? '' : ` ${counted(count, 'failure', 'failures')}.`),
+  isCut: ' The day had more than 200 changes: later ones are missing here. The sums have them.',
   segment: (from: string, until: string, value: string) => `${from} to ${until}: ${value.toLowerCase()}`,
   range: (least: number, greatest: number, mean: number, count: number) =>
     `${number(least)} to ${number(greatest)}, mean ${number(mean)}, ${counted(count, 'report', 'reports')}.`,
