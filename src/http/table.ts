@@ -15,7 +15,9 @@ export function withCsv<Declared extends { responses: { 200: { content: object }
   return declared;
 }
 
-/** The members of `row` are the columns, and the members of its objects. */
+type Cell = string | number;
+
+/** The members of `row` are the columns, in its order, and the members of its objects. */
 export async function answerTable<T extends { list: readonly object[] }>(
   c: Context,
   data: Promise<T>,
@@ -24,21 +26,22 @@ export async function answerTable<T extends { list: readonly object[] }>(
   c.header('Vary', 'Accept', { append: true });
   const preferred = accepts(c, { header: 'Accept', supports: [json, csv], default: json });
   if (preferred === json) return answer(c, data);
-  const isObject = (value: unknown) => typeof value === 'object' && value !== null;
   const names = Object.entries(row.shape).flatMap(([name, type]) =>
     type instanceof z.ZodObject ? Object.keys(type.shape) : name,
   );
   const lines = (await data).list.map((entry) => {
-    const cells = Object.assign({}, entry, ...Object.values(entry).filter(isObject)) as Record<string, unknown>;
-    return names.map((name) => cellOf(cells[name])).join();
+    const cells = Object.values(entry).flatMap((cell: Cell | Record<string, Cell>) =>
+      typeof cell === 'object' ? Object.values(cell) : [cell],
+    );
+    return cells.map(cellOf).join();
   });
   const text = [names.join(), ...lines, ''].join('\r\n');
   const response: Response = c.body(text, 200, { 'Content-Type': `${csv}; charset=utf-8` });
   return response as Answer<T>;
 }
 
-function cellOf(value: unknown): string {
-  if (typeof value !== 'string') return String(value ?? '');
-  const safe = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;
+function cellOf(cell: Cell): string {
+  if (typeof cell === 'number') return String(cell);
+  const safe = /^[=+\-@\t\r]/.test(cell) ? `'${cell}` : cell;
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }

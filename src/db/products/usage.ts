@@ -7,7 +7,9 @@ import type { Projection } from '../../domain/device/core/events.ts';
 import { secondsOf, sumOf } from '../../domain/device/usage/usage.ts';
 
 const { productId, day, ...sums } = getTableColumns(productUsage);
-const added = Object.entries(sums).map(([name, column]) => [name, sql.raw(`${column.name} + excluded.${column.name}`)]);
+const added = Object.fromEntries(
+  Object.entries(sums).map(([name, column]) => [name, sql.raw(`${column.name} + excluded.${column.name}`)] as const),
+);
 
 /** For a batch that then writes the projection: adds nothing if D1 has the projection, or the day, already. */
 export function addUsage(database: Database, deviceId: string, { version, usage = [] }: Projection) {
@@ -20,7 +22,7 @@ export function addUsage(database: Database, deviceId: string, { version, usage 
       .select(
         sql`select product_id, ${one.day}, 1, ${seconds}, ${sumOf(one.presses)}, ${one.failures} from ${devices} where ${isNew}`,
       )
-      .onConflictDoUpdate({ target: [productId, day], set: Object.fromEntries(added) });
+      .onConflictDoUpdate({ target: [productId, day], set: added });
   });
 }
 

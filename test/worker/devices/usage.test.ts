@@ -1,5 +1,5 @@
 // Usage and history over HTTP, through the real object, its alarm and D1. What is counted is tested on the core:
-// test/unit/device/usage.test.ts and series.test.ts.
+// test/unit/usage/usage.test.ts and series.test.ts.
 import { runInDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { gt } from 'drizzle-orm';

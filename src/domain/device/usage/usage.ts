@@ -4,7 +4,7 @@ import type { usageValues } from '../../../protocol/vocabulary.ts';
 import { fingerprint } from '../../fingerprint.ts';
 import { hourMs, minuteMs, secondMs } from '../../time.ts';
 import { dayAt, dayStart } from '../times/calendar.ts';
-import { isScene, type Command } from '../commands/command-life.ts';
+import { isScene } from '../commands/command-life.ts';
 import type { Decision } from '../core/events.ts';
 import { appendHistory } from '../core/history.ts';
 import type { CommandEnd } from '../core/outgoing.ts';
@@ -128,11 +128,9 @@ export function noteUsage(
 function change(usage: UsageSlice, atMs: number, value: Value): UsageSlice {
   const { today } = countUntil(usage, atMs);
   const second = Math.floor((atMs - today.fromMs) / secondMs);
-  const changes =
-    today.changes.length < maxChanges
-      ? [...today.changes, [second, value] satisfies Day['changes'][number]]
-      : today.changes;
-  return { ...usage, value, sinceMs: atMs, today: { ...today, changes, isCut: changes === today.changes } };
+  const changes: Day['changes'] = [...today.changes, [second, value]];
+  const isCut = changes.length > maxChanges;
+  return { ...usage, value, sinceMs: atMs, today: { ...today, isCut, changes: changes.slice(0, maxChanges) } };
 }
 
 function press(usage: UsageSlice, cause: keyof Presses, times = 1): UsageSlice {

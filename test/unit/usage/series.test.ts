@@ -9,7 +9,7 @@ import { unwrap } from '../../../src/domain/refusal.ts';
 import { dayMs, hourMs, minuteMs, secondMs, toIso } from '../../../src/domain/time.ts';
 import type { HistoryQuery } from '../../../src/protocol/http/usage.ts';
 import { topicActions } from '../../../src/protocol/mqtt.ts';
-import { type CoreDevice, onlineDevice } from './core-device.ts';
+import { type CoreDevice, onlineDevice } from '../device/core-device.ts';
 
 const midnight = Date.UTC(2027, 5, 7);
 const quarterMs = 15 * minuteMs;
