@@ -53,10 +53,11 @@ export function chartOfDay({ list: [step], timeline }: Usage): ChartProps | null
 }
 
 /** Off is lower than the others: no colour alone tells them apart. */
-function drawSegments({ ctx, bbox, valToPos }: uPlot, segments: readonly Segment[], paint: Paint): void {
+function drawSegments(plot: uPlot, segments: readonly Segment[], paint: Paint): void {
+  const { ctx, bbox } = plot;
   ctx.save();
   for (const { fromS, toS, value } of segments) {
-    const [left, right] = [valToPos(fromS, 'x', true), valToPos(toS, 'x', true)];
+    const [left, right] = [plot.valToPos(fromS, 'x', true), plot.valToPos(toS, 'x', true)];
     const height = bbox.height * (value === 'off' ? 0.2 : 1);
     ctx.fillStyle = paint[value];
     ctx.fillRect(left, bbox.top + bbox.height - height, Math.max(devicePixelRatio, right - left), height);
@@ -107,10 +108,10 @@ export function chartOfNumber(
   const places = [...times.keys()];
   const isLast = (place: number) => (times[place + 1] ?? Infinity) - (times[place] ?? 0) > secondsOf[step] * 1.5;
   // Where nothing was reported for a step, the line ends.
-  const gaps = ({ valToPos }: uPlot) =>
+  const gaps = (plot: uPlot) =>
     places.filter(isLast).map((place): [number, number] => {
       const [fromS = endS, toS = endS] = times.slice(place);
-      return [valToPos(fromS, 'x', true), valToPos(toS, 'x', true)];
+      return [plot.valToPos(fromS, 'x', true), plot.valToPos(toS, 'x', true)];
     });
   const alone = places.filter((place) => isLast(place) && (place === 0 || isLast(place - 1)));
   const column = (name: 'least' | 'mean' | 'greatest') => list.map((point) => point[name]);

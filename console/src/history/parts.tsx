@@ -1,5 +1,5 @@
 // The parts of the tab with a chart: a day, the days of a month, and a number over time. Each is chosen, read, drawn, and told in words.
-import { dataOf, type Client, type Data } from '@latchwork/client';
+import { dataOf } from '@latchwork/client';
 import { useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { Action, Problem, Select } from '../parts/form.tsx';
@@ -11,7 +11,7 @@ import { Chart, type ChartProps } from './chart.tsx';
 import { chartOfDay, chartOfMonth, chartOfNumber } from './charts.ts';
 import { addDays, daysKept, monthWords, startOf } from './days.ts';
 
-export type PartProps = {
+type PartProps = {
   deviceId: string;
   /** The chosen day. */
   date: string;
