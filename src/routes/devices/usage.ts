@@ -28,8 +28,8 @@ export const deviceUsageRoutes = createRouter()
     route('get', '/{deviceId}/history', {
       ...withCsv(mayRead('Read what a device reported of a numeric property', schemas.historySchema)),
       description:
-        'By quarters for 30 days, 4 at once; by hours or days for 365 days, 16 hours’ days at once. Of the first 8 numeric ' +
-        'properties of a day. Reports that change nothing may be missing in `count` and `mean` if the service paused the device.',
+        'Quarters of 30 days, 4 days at once; hours of 365 days, 16 days at once; or 365 days. Of the first 8 numeric properties of ' +
+        'a day. Reports of an unchanged value, and of `wifi_rssi`, may be missing in it, but for the first of each quarter.',
       request: { query: schemas.historyQuerySchema },
     }),
     (c) => {

@@ -122,6 +122,24 @@ it('stays in its day, also if a report comes late, and is bounded whatever the t
   expect(device.sampled.map(({ kind }) => kind)).toEqual(['quarters', 'hours']);
 });
 
+it('of several days that come at once, goes to each of them', () => {
+  const device = onlineDevice(midnight);
+  report(device, { power: 1 });
+  const times = [1, 23, 25, 26, 50, 71, 73, 74.5].map((hour) => midnight + hour * hourMs);
+  device.nowMs = midnight + 75 * hourMs;
+  const plain = { action: topicActions.propertyPost, isDup: false, isSoleReader: false, isRetained: false };
+  const messages = times.map((receivedAtMs, index) => {
+    return { ...plain, seq: 100 + index, receivedAtMs, payload: JSON.stringify({ params: { power: index } }) };
+  });
+  const { productKey } = device;
+  device.run({ kind: 'messages_received', productKey, spoolId: 'spool', messages });
+  const { list } = unwrap(read(device, { step: 'hour' }));
+  expect(list.map(({ at }) => at)).toEqual(
+    [0, 1, 23, 25, 26, 50, 71, 73, 74].map((hour) => toIso(midnight + hour * hourMs)),
+  );
+  expect(unwrap(read(device, { step: 'day' })).list.map(({ count }) => count)).toEqual([3, 2, 2, 2]);
+});
+
 it('at most 400 points, and no day that is not kept', () => {
   const device = onlineDevice(midnight);
   device.wait(40 * dayMs);

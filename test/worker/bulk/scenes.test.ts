@@ -54,6 +54,10 @@ it('is complete if each device has confirmed, or replied if nothing can show its
   const settled = await untilSettled(bulkId);
   expect(settled.summary).toEqual({ confirmed: 1, acknowledged: 1 });
   expect(settled.scene).toEqual({ sceneId, name: 'Evening', isComplete: true, missing: [], putBack: [] });
+  for (const { deviceId } of devices) {
+    const { data } = await call<{ list: { presses: object }[] }>('GET', `/devices/${deviceId}/usage`, owner);
+    expect(data.list.at(-1)?.presses).toMatchObject({ scene: 1, person: 0, hand: 0 });
+  }
 });
 
 it('names the devices that did not confirm in time', async () => {

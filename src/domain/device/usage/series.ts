@@ -4,6 +4,7 @@ import type { Json } from '../../json.ts';
 import { hourMs, minuteMs } from '../../time.ts';
 import { appendHistory } from '../core/history.ts';
 import type { DeviceState, Slice } from '../core/state.ts';
+import { dayAt, dayStart } from '../times/calendar.ts';
 import type { Day } from './usage.ts';
 
 export type Bucket = readonly [
@@ -69,16 +70,23 @@ export function hourFrom({ fromMs }: Pick<SeriesDay, 'fromMs'>): (atMs: number) 
   return (atMs) => atMs - ((atMs - fromMs) % hourMs);
 }
 
-/** What was sampled before the present day is of the former. */
-export function closeSeries(state: DeviceState, { day, fromMs }: Day): DeviceState {
+/** What was sampled before the present day is of the former, or of days between them that came at once. */
+export function closeSeries(state: DeviceState, former: Day): DeviceState {
   const { fromMs: presentMs } = state.usage.today;
-  const buckets = presentSeries(state).filter((bucket) => bucket[1] < presentMs);
-  if (buckets.length === 0) return state;
-  const samples = state.samples.filter((bucket) => bucket[1] >= presentMs);
-  const quarters = { kind: 'quarters', number: day, entry: { day, fromMs, buckets } } as const;
-  const hours = { ...quarters.entry, buckets: combine(buckets, hourFrom({ fromMs })) };
-  const closed = appendHistory({ ...state, series: [], samples }, quarters);
-  return appendHistory(closed, { kind: 'hours', number: day, entry: hours });
+  const isPresent = ([, atMs]: Bucket) => atMs >= presentMs;
+  const ended = presentSeries(state).filter((bucket) => !isPresent(bucket));
+  if (ended.length === 0) return state;
+  const dayOf = ([, atMs]: Bucket) => (atMs < former.toMs ? former.day : dayAt(atMs, former.zone));
+  const present = { series: state.series.filter(isPresent), samples: state.samples.filter(isPresent) };
+  return [...Map.groupBy(ended, dayOf)].reduce(
+    (next, [day, buckets]) => {
+      const fromMs = day === former.day ? former.fromMs : dayStart(day, former.zone);
+      const hours = { day, fromMs, buckets: combine(buckets, hourFrom({ fromMs })) };
+      const closed = appendHistory(next, { kind: 'quarters', number: day, entry: { day, fromMs, buckets } });
+      return appendHistory(closed, { kind: 'hours', number: day, entry: hours });
+    },
+    { ...state, ...present },
+  );
 }
 
 export function presentSeries({ series, samples }: DeviceState): Bucket[] {
