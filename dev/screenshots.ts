@@ -145,7 +145,7 @@ async function photograph(
   const screens: [name: string, hash: string, heading: string][] = [
     ['device', `#/devices/${hall}`, 'Hall'],
     ['device-lease', `#/devices/${porch}`, 'Porch'],
-    ['device-history', `#/devices/${hall}/history`, 'What happened'],
+    ['device-history', `#/devices/${hall}/history`, 'A number over time'],
     ['device-sharing', `#/devices/${hall}/sharing`, 'Guest links'],
     ['device-settings', `#/devices/${hall}/settings`, 'Ownership'],
     ['device-offline', `#/devices/${boiler}`, 'Boiler'],

@@ -22,7 +22,11 @@ const options = {
 };
 const { outputFiles } = buildSync({
   ...options,
-  entryPoints: { main: 'console/src/main.tsx', mqtt: 'console/src/switch/mqtt.ts' },
+  entryPoints: {
+    main: 'console/src/main.tsx',
+    mqtt: 'console/src/switch/mqtt.ts',
+    charts: 'console/src/history/charts.css',
+  },
   splitting: true,
   outdir: 'public/console',
 });

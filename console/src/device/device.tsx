@@ -25,7 +25,7 @@ import { later } from '../parts/later.tsx';
 
 const DeviceTimes = later(async () => (await import('../times/times.tsx')).DeviceTimes);
 const WitnessPart = later(async () => (await import('../witness/witness-part.tsx')).WitnessPart);
-const DeviceHistory = later(async () => (await import('./history.tsx')).DeviceHistory);
+const DeviceHistory = later(async () => (await import('../history/history.tsx')).DeviceHistory);
 const DeviceSharing = later(async () => (await import('./sharing.tsx')).DeviceSharing);
 const DeviceSettings = later(async () => (await import('./settings.tsx')).DeviceSettings);
 

@@ -9,19 +9,29 @@ import { whenLiveAgain } from '../state/live.ts';
  * @param explain sentences for this place, by the word of the service
  * @param version another one has it read again
  */
-export function useRead<Value>(read: () => Promise<Value>, explain?: Readonly<Record<string, string>>, version = 0) {
+export function useRead<Value>(
+  read: () => Promise<Value>,
+  explain?: Readonly<Record<string, string>>,
+  version: number | string = 0,
+) {
   const value = useSignal<Value | null>(null);
   const problem = useSignal('');
   useEffect(() => {
+    // What was asked for before may be answered later.
+    let isWanted = true;
     const start = (): void => {
       problem.value = '';
       read().then(
-        (found) => (value.value = found),
-        (error: unknown) => (problem.value = describeError(error, explain)),
+        (found) => isWanted && (value.value = found),
+        (error: unknown) => isWanted && (problem.value = describeError(error, explain)),
       );
     };
     start();
-    return whenLiveAgain(() => problem.peek() !== '' && start());
+    const end = whenLiveAgain(() => problem.peek() !== '' && start());
+    return () => {
+      isWanted = false;
+      end();
+    };
   }, [version]);
   return { value, problem: problem.value };
 }

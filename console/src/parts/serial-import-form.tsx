@@ -2,7 +2,8 @@
 // way goes on from there.
 import { useSignal } from '@preact/signals';
 import { Action, Field, Form, TextArea } from './form.tsx';
-import { readSerials, SerialImport, toCsv, type ImportedLine, type SerialResult } from '../state/serial-import.ts';
+import { readSerials, SerialImport, toCsv, type SerialResult } from '../state/serial-import.ts';
+import { saveFile } from './save-file.ts';
 import { codeSheet } from '../state/code-sheet.ts';
 import { productsTexts } from '../texts/products.ts';
 
@@ -119,17 +120,9 @@ function Results({ work }: { work: SerialImport }) {
           {others.length > shownLines && <li class="hint">{words.andMore(others.length - shownLines)}</li>}
         </ol>
       )}
-      <button type="button" onClick={() => save(results)}>
+      <button type="button" onClick={() => saveFile(new Blob([toCsv(results)], { type: 'text/csv' }), 'serials.csv')}>
         {words.saveResults}
       </button>
     </>
   );
-}
-
-function save(results: readonly ImportedLine[]): void {
-  const link = document.createElement('a');
-  link.href = URL.createObjectURL(new Blob([toCsv(results)], { type: 'text/csv' }));
-  link.download = 'serials.csv';
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }

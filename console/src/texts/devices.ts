@@ -68,8 +68,6 @@ export const devicesTexts = {
     since: (when: string, why: string) => `since ${when}, ${why}`,
     timeline: 'What happened',
     timelineEmpty: 'Nothing yet.',
-    history: 'Position history',
-    historyEmpty: 'The device has not reported a position yet.',
     properties: 'Last reported values',
     savedAt: (time: string) => `saved at ${time}; newer ones are not kept`,
     cancel: 'Cancel',
