@@ -76,8 +76,7 @@ async function run(): Promise<void> {
   else if (command === 'export')
     await exportTo(post, to ?? refuseCommandLine(npmName, 'export needs --to'), secretsPath);
   else if (command === 'import') {
-    const isWhole = await importFrom(post, name(), { from, secretsPath });
-    if (!isWhole) process.exitCode = 1;
+    if ((await importFrom(post, name(), from, secretsPath)) > 0) process.exitCode = 1;
   } else if (command === 'reconcile') await reconcile();
   else refuseCommandLine(npmName, command === undefined ? 'a command is needed' : `there is no command ${command}`);
 }

@@ -1,95 +1,87 @@
 // The file of an export: lines of JSON, of which a passphrase seals the secrets and guards the rest. The first line has a random key
-// under the passphrase, each other line is bound to its number and to its text (RFC 7516, by jose). Sends nothing.
+// under the passphrase; each other line is bound to its number and to its text (RFC 7516, by jose). Sends nothing.
 import { createHash, randomBytes } from 'node:crypto';
 import { createReadStream, statSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { CompactEncrypt, compactDecrypt } from 'jose';
-import { z } from 'zod';
-import { parseJson } from '../src/domain/json.ts';
-import type { MovedLine, MovedTable } from '../src/protocol/operator.ts';
+import { isJsonObject, parseJson } from '../src/domain/json.ts';
+import type { MovedLine } from '../src/protocol/operator.ts';
 
 const format = 'latchwork export 1';
 const minPassphrase = 12;
-/** OWASP 2023 for PBKDF2 with SHA-512 is 210 000. */
+/** OWASP asks for 210 000 of PBKDF2 with SHA-512. */
 const iterations = 300_000;
-const isSecret: Partial<Record<MovedTable, readonly string[]>> = {
+const passphraseKey = { alg: 'PBES2-HS512+A256KW', enc: 'A256GCM' };
+/** Members of `row` and `record` that open something. */
+const secretMembers: Partial<Record<string, readonly string[]>> = {
+  secrets: ['MESSAGING_SECRETS'],
   users: ['password_hash', 'webhookSecrets'],
   devices: ['claim_code_digest', 'credentials'],
   api_keys: ['secret_hash'],
 };
 
-export type FileLine = MovedLine | { end: number };
+export async function makeHeader(): Promise<string> {
+  const sealing = new CompactEncrypt(randomBytes(32)).setProtectedHeader(passphraseKey);
+  const key = await sealing.setKeyManagementParameters({ p2c: iterations }).encrypt(readPassphrase());
+  return `${JSON.stringify({ format, key })}\n`;
+}
 
-const headerSchema = z.object({ format: z.literal(format), key: z.string(), secrets: z.string().nullable() });
+/** The key of the file. @throws Error for another file, or another passphrase */
+export async function openHeader(path: string): Promise<Uint8Array> {
+  for await (const { text } of readLines(path)) {
+    const header = parseJson(text);
+    if (!isJsonObject(header) || header['format'] !== format) break;
+    const options = { keyManagementAlgorithms: [passphraseKey.alg], maxPBES2Count: iterations };
+    const opened = compactDecrypt(String(header['key']), readPassphrase(), options);
+    const refuse = () => Promise.reject(new Error(`EXPORT_PASSPHRASE is not the passphrase of ${path}`));
+    return (await opened.catch(refuse)).plaintext;
+  }
+  throw new Error(`${path} does not begin with ${format}`);
+}
 
-export function readPassphrase(): Uint8Array {
+function readPassphrase(): Uint8Array {
   const passphrase = process.env['EXPORT_PASSPHRASE'] ?? '';
   if (passphrase.length < minPassphrase) throw new Error(`EXPORT_PASSPHRASE needs ${minPassphrase} characters`);
   return new TextEncoder().encode(passphrase);
 }
 
-export async function makeHeader(passphrase: Uint8Array, secrets: string | undefined): Promise<string> {
-  const key = randomBytes(32);
-  const sealedKey = await new CompactEncrypt(key)
-    .setProtectedHeader({ alg: 'PBES2-HS512+A256KW', enc: 'A256GCM' })
-    .setKeyManagementParameters({ p2c: iterations })
-    .encrypt(passphrase);
-  const sealed = secrets === undefined ? null : await seal(key, { line: 1 }, secrets);
-  return `${JSON.stringify({ format, key: sealedKey, secrets: sealed })}\n`;
-}
-
-/** @throws Error for another passphrase */
-async function openHeader(text: string, passphrase: Uint8Array) {
-  const header = headerSchema.safeParse(parseJson(text));
-  if (!header.success) throw new Error(`the file does not begin as an export of this version does`);
-  const { key, secrets } = header.data;
-  const options = { keyManagementAlgorithms: ['PBES2-HS512+A256KW'], maxPBES2Count: iterations };
-  const opened = await compactDecrypt(key, passphrase, options).catch(() => {
-    throw new Error('EXPORT_PASSPHRASE is not the passphrase of this file');
-  });
-  const moved = secrets === null ? undefined : await open(opened.plaintext, { line: 1 }, secrets);
-  return { key: opened.plaintext, secrets: moved as string | undefined };
-}
-
 /** @param number of the line in the file, from 1 */
-export async function sealLine(key: Uint8Array, number: number, line: FileLine): Promise<string> {
-  const plain: Record<string, unknown> = { ...line };
-  const sealed: Record<string, unknown> = {};
-  if ('in' in line) {
-    for (const part of ['row', 'record'] as const) {
-      if (line[part] === undefined) continue;
-      const members = Object.entries(line[part]);
-      const isOf = (name: string) => isSecret[line.in]?.includes(name) === true;
-      plain[part] = Object.fromEntries(members.filter(([name]) => !isOf(name)));
-      sealed[part] = Object.fromEntries(members.filter(([name]) => isOf(name)));
-    }
-  }
-  return `${JSON.stringify({ ...plain, sealed: await seal(key, boundTo(number, plain), sealed) })}\n`;
+export async function sealLine(key: Uint8Array, number: number, { row, record, ...place }: MovedLine): Promise<string> {
+  const isSecret = ([name]: [string, unknown]) => secretMembers[place.in]?.includes(name) === true;
+  const [plain, secret] = [false, true].map((wanted) => {
+    const part = (of: object) => Object.fromEntries(Object.entries(of).filter((member) => isSecret(member) === wanted));
+    return { row: part(row), ...(record && { record: part(record) }) };
+  });
+  const line = { ...place, ...plain };
+  const header = { alg: 'dir', enc: 'A256GCM', ...boundTo(number, line) };
+  const sealing = new CompactEncrypt(new TextEncoder().encode(JSON.stringify(secret))).setProtectedHeader(header);
+  return `${JSON.stringify({ ...line, sealed: await sealing.encrypt(key) })}\n`;
 }
 
-/** @throws Error for a line that was changed, or stands at another place */
-async function openLine(key: Uint8Array, number: number, text: string): Promise<FileLine> {
-  try {
-    const { sealed, ...plain } = JSON.parse(text) as Record<string, object> & { sealed: string };
-    const parts = (await open(key, boundTo(number, plain), sealed)) as Record<string, object>;
-    const whole = Object.entries(parts).map(([part, members]) => [part, { ...plain[part], ...members }]);
-    return { ...plain, ...Object.fromEntries(whole) } as FileLine;
-  } catch {
-    throw new Error(`line ${number} is not as the export wrote it`);
-  }
-}
-
-/** The key and the secrets of the first line. @throws Error for another file, or another passphrase */
-export async function readHeader(path: string, passphrase: Uint8Array) {
-  for await (const { text } of readLines(path)) return openHeader(text, passphrase);
-  throw new Error(`${path} is empty`);
-}
-
-/** The lines behind the first. `endsAt`: in bytes. Ends at a line that was cut off. */
+/** The lines behind the first. `endsAt`: in bytes. Ends at a line that was cut off. @throws Error for a changed line */
 export async function* readFile(path: string, key: Uint8Array) {
-  for await (const { text, ...place } of readLines(path)) {
-    if (place.number > 1) yield { ...place, line: await openLine(key, place.number, text) };
+  for await (const { text, number, endsAt } of readLines(path)) {
+    if (number > 1) yield { number, endsAt, line: await openLine(key, number, text) };
   }
+}
+
+async function openLine(key: Uint8Array, number: number, text: string): Promise<MovedLine> {
+  try {
+    const { sealed, ...line } = JSON.parse(text) as MovedLine & { sealed: string };
+    const { plaintext, protectedHeader } = await compactDecrypt(sealed, key, { keyManagementAlgorithms: ['dir'] });
+    const bound = boundTo(number, line);
+    if (protectedHeader['line'] === bound.line && protectedHeader['digest'] === bound.digest) {
+      const { row, record } = JSON.parse(new TextDecoder().decode(plaintext)) as Partial<MovedLine>;
+      return { ...line, row: { ...line.row, ...row }, ...(line.record && { record: { ...line.record, ...record } }) };
+    }
+  } catch {
+    // It is said below.
+  }
+  throw new Error(`line ${number} is not as the export wrote it`);
+}
+
+function boundTo(line: number, plain: object) {
+  return { line, digest: createHash('sha256').update(JSON.stringify(plain)).digest('base64url') };
 }
 
 async function* readLines(path: string) {
@@ -100,22 +92,4 @@ async function* readLines(path: string) {
     if (endsAt > size) return;
     yield { number: ++number, endsAt, text };
   }
-}
-
-type Bound = { line: number; digest?: string };
-
-function boundTo(line: number, plain: object): Bound {
-  return { line, digest: createHash('sha256').update(JSON.stringify(plain)).digest('base64url') };
-}
-
-function seal(key: Uint8Array, bound: Bound, content: unknown): Promise<string> {
-  const header = { alg: 'dir', enc: 'A256GCM', ...bound };
-  return new CompactEncrypt(new TextEncoder().encode(JSON.stringify(content))).setProtectedHeader(header).encrypt(key);
-}
-
-async function open(key: Uint8Array, { line, digest }: Bound, sealed: string): Promise<unknown> {
-  const options = { keyManagementAlgorithms: ['dir'], contentEncryptionAlgorithms: ['A256GCM'] };
-  const { plaintext, protectedHeader } = await compactDecrypt(sealed, key, options);
-  if (protectedHeader['line'] !== line || protectedHeader['digest'] !== digest) throw new TypeError('moved or changed');
-  return JSON.parse(new TextDecoder().decode(plaintext)) as unknown;
 }

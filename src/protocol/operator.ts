@@ -41,50 +41,23 @@ export type Reconciled = z.infer<typeof reconciledSchema>;
 export const foundSchema = z.looseObject({ events: z.array(z.looseObject({})) });
 export type Found = z.infer<typeof foundSchema>;
 
-/** An export has the rows of these tables, in the order in which an import needs them. */
-export const movedTables = [
-  'users',
-  'user_limits',
-  'blocked_senders',
-  'products',
-  'devices',
-  'api_keys',
-  'device_members',
-  'device_invitations',
-  'device_transfers',
-  'collections',
-] as const;
-export type MovedTable = (typeof movedTables)[number];
-
-/** A request moves so many: a line with what an object has may cost several calls. */
+/** A request moves so many lines: one with what an object has may cost several calls. */
 export const linesPerPage = 50;
 /** A device with full histories has less than 400 KiB. */
 export const maxImportBytes = 24 * 1024 * 1024;
 
 const rowSchema = z.record(z.string().max(64), z.union([z.string().max(65_536), z.number(), z.null()]));
 export type MovedRow = z.infer<typeof rowSchema>;
-const placeSchema = z.strictObject({ in: z.enum(movedTables), at: z.int().nonnegative() });
+/** `in`: the table; `at`: number of the row where it was exported. */
+const placeSchema = z.strictObject({ in: z.string().max(64), at: z.int().nonnegative() });
 export type MovedPlace = z.infer<typeof placeSchema>;
-/** `at`: number of the row where it was exported. `record`: what the objects of the user or of the device have. */
-export const movedLineSchema = placeSchema.extend({
-  row: rowSchema,
-  record: z.looseObject({}).optional(),
-});
-export type MovedLine = z.infer<typeof movedLineSchema>;
+/** `record`: what the objects of the user or of the device have. */
+const lineSchema = placeSchema.extend({ row: rowSchema, record: z.looseObject({}).optional() });
+export type MovedLine = z.infer<typeof lineSchema>;
 
 export const exportSchema = z.strictObject({ after: placeSchema.nullable() });
-export const exportedSchema = z.object({ lines: z.array(movedLineSchema), next: placeSchema.nullable() });
-/** `isTrial`: compares and writes nothing. */
-export const importSchema = z.strictObject({
-  isTrial: z.boolean(),
-  lines: z.array(movedLineSchema).min(1).max(linesPerPage),
-});
-export type ImportBody = z.infer<typeof importSchema>;
-/** `refused`: with the index of the line in the request. `users`: how many this deployment has. */
-export const importedSchema = z.object({
-  taken: z.int(),
-  there: z.int(),
-  refused: z.array(z.object({ index: z.int(), problem: z.string() })),
-  users: z.int(),
-});
-export type Imported = z.infer<typeof importedSchema>;
+export const exportedSchema = z.object({ lines: z.array(lineSchema), next: placeSchema.nullable() });
+export type Exported = z.infer<typeof exportedSchema>;
+/** Of one table. The results are `taken`, `there`, or why a line was refused. */
+export const importSchema = z.strictObject({ lines: z.array(lineSchema).min(1).max(linesPerPage) });
+export const importedSchema = z.object({ results: z.array(z.string()) });
