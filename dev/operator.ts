@@ -7,7 +7,7 @@ import * as protocol from '../src/protocol/operator.ts';
 import { isPlaintext, plaintextProblem } from '../node-service/environment.ts';
 import { readCommandLine, refuseCommandLine } from '../rig/command-line.ts';
 import { readBaseAddress } from './base-address.ts';
-import { exportTo, importFrom } from './moving.ts';
+import { exportTo, importFrom } from './moving/moving.ts';
 import { fail, print } from './terminal.ts';
 
 const usage = `Usage: OPERATOR_SECRET=... npm run operator -- --url URL COMMAND

@@ -1,5 +1,5 @@
 // Rows of whole tables for an export, and into them from an import. Knows no object. Values are SQLite's own: JSON is text here.
-import { getTableColumns, sql } from 'drizzle-orm';
+import { sql } from 'drizzle-orm';
 import { getTableConfig } from 'drizzle-orm/sqlite-core';
 import { canonicalJson } from '../domain/json.ts';
 import { invalidInput } from '../domain/refusal.ts';
@@ -12,10 +12,9 @@ import { products } from './schema/products.ts';
 /** In the order in which rows refer to each other. Sessions, tokens, events of accounts and what jobs have left over stay. */
 const ofDevices = [devices, deviceMembers, deviceInvitations, deviceTransfers];
 const moved = [users, userLimits, blockedSenders, products, ...ofDevices, apiKeys, collections].map((table) => {
-  const { name, primaryKeys } = getTableConfig(table);
+  const { name, columns, primaryKeys } = getTableConfig(table);
   // Triggers write `search_name`.
-  const columns = Object.values(getTableColumns(table)).filter((column) => column.name !== 'search_name');
-  const stored = columns.filter(({ generated }) => generated === undefined);
+  const stored = columns.filter((column) => column.generated === undefined && column.name !== 'search_name');
   const key = primaryKeys[0]?.columns ?? stored.filter(({ primary }) => primary);
   return { table, name, columns: stored.map((column) => column.name), key: key.map((column) => column.name) };
 });

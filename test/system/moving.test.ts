@@ -5,6 +5,7 @@ import { readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { parseEnv } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
   activateMany,
@@ -18,7 +19,7 @@ import { connectApi, dataOf } from '../../rig/clients/api.ts';
 import { SwitchDevice } from '../../rig/clients/switch-device.ts';
 import { makeTempDir } from '../../rig/temp-dirs.ts';
 import { startBuiltWorker, type BuiltWorker } from '../../rig/worker/built-worker.ts';
-import { openHeader, readFile } from '../../dev/sealed-lines.ts';
+import { openHeader, readFile } from '../../dev/moving/sealed-lines.ts';
 import { canonicalJson } from '../../src/domain/json.ts';
 import { operatorSecret, workerVars } from '../../rig/worker/worker-rig.ts';
 
@@ -29,13 +30,7 @@ const secretsFile = (place: string) => join(dir, `${place}.env`);
 
 /** Each has secrets of its own, in a file as `npm run secrets` makes it. */
 async function start(place: string): Promise<BuiltWorker> {
-  const text = readFileSync(secretsFile(place), 'utf8');
-  const bindings = Object.fromEntries(
-    text
-      .trim()
-      .split('\n')
-      .map((line) => line.split(/=(.*)/s).slice(0, 2)),
-  );
+  const bindings = parseEnv(readFileSync(secretsFile(place), 'utf8')) as Record<string, string>;
   return startBuiltWorker({ stateDir: join(dir, place), port: 0, bindings });
 }
 

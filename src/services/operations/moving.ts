@@ -1,5 +1,5 @@
 // Export and import of a whole deployment for an operator, page by page: rows of D1, and with users and devices what their objects
-// have. An import never changes what is there. It knows no file: dev/moving.ts seals.
+// have. An import never changes what is there. It knows no file: dev/moving seals.
 import { compareRows, insertRows, listRows } from '../../db/moving.ts';
 import type { ServiceContext } from '../../context.ts';
 import { invalidInput } from '../../domain/refusal.ts';

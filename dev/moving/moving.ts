@@ -3,11 +3,11 @@
 import { appendFileSync, existsSync, readFileSync, truncateSync } from 'node:fs';
 import { parseEnv } from 'node:util';
 import type { z } from 'zod';
-import { canonicalJson } from '../src/domain/json.ts';
-import * as protocol from '../src/protocol/operator.ts';
-import { writePrivateFile } from './local/secrets.ts';
+import { canonicalJson } from '../../src/domain/json.ts';
+import * as protocol from '../../src/protocol/operator.ts';
+import { writePrivateFile } from '../local/secrets.ts';
 import { makeHeader, openHeader, readFile, sealLine } from './sealed-lines.ts';
-import { print } from './terminal.ts';
+import { print } from '../terminal.ts';
 
 type Post = <T>(path: string, body: object, schema: z.ZodType<T>) => Promise<T>;
 type Numbered = { number: number; line: protocol.MovedLine };

@@ -4,8 +4,8 @@ import { createHash, randomBytes } from 'node:crypto';
 import { createReadStream, statSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { CompactEncrypt, compactDecrypt } from 'jose';
-import { isJsonObject, parseJson } from '../src/domain/json.ts';
-import type { MovedLine } from '../src/protocol/operator.ts';
+import { isJsonObject, parseJson } from '../../src/domain/json.ts';
+import type { MovedLine } from '../../src/protocol/operator.ts';
 
 const format = 'latchwork export 1';
 const minPassphrase = 12;
@@ -30,9 +30,9 @@ export async function makeHeader(): Promise<string> {
 export async function openHeader(path: string): Promise<Uint8Array> {
   for await (const { text } of readLines(path)) {
     const header = parseJson(text);
-    if (!isJsonObject(header) || header['format'] !== format) break;
+    if (!isJsonObject(header) || header['format'] !== format || typeof header['key'] !== 'string') break;
     const options = { keyManagementAlgorithms: [passphraseKey.alg], maxPBES2Count: iterations };
-    const opened = compactDecrypt(String(header['key']), readPassphrase(), options);
+    const opened = compactDecrypt(header['key'], readPassphrase(), options);
     const refuse = () => Promise.reject(new Error(`EXPORT_PASSPHRASE is not the passphrase of ${path}`));
     return (await opened.catch(refuse)).plaintext;
   }
@@ -66,18 +66,17 @@ export async function* readFile(path: string, key: Uint8Array) {
 }
 
 async function openLine(key: Uint8Array, number: number, text: string): Promise<MovedLine> {
-  try {
-    const { sealed, ...line } = JSON.parse(text) as MovedLine & { sealed: string };
-    const { plaintext, protectedHeader } = await compactDecrypt(sealed, key, { keyManagementAlgorithms: ['dir'] });
-    const bound = boundTo(number, line);
-    if (protectedHeader['line'] === bound.line && protectedHeader['digest'] === bound.digest) {
-      const { row, record } = JSON.parse(new TextDecoder().decode(plaintext)) as Partial<MovedLine>;
-      return { ...line, row: { ...line.row, ...row }, ...(line.record && { record: { ...line.record, ...record } }) };
-    }
-  } catch {
-    // It is said below.
-  }
-  throw new Error(`line ${number} is not as the export wrote it`);
+  const changed = (): never => {
+    throw new Error(`line ${number} is not as the export wrote it`);
+  };
+  const parsing = Promise.resolve(text).then((json) => JSON.parse(json) as MovedLine & { sealed: string });
+  const { sealed, ...line } = await parsing.catch(changed);
+  const opening = compactDecrypt(sealed, key, { keyManagementAlgorithms: ['dir'] });
+  const { plaintext, protectedHeader } = await opening.catch(changed);
+  const bound = boundTo(number, line);
+  if (protectedHeader['line'] !== bound.line || protectedHeader['digest'] !== bound.digest) return changed();
+  const { row, record } = JSON.parse(new TextDecoder().decode(plaintext)) as Partial<MovedLine>;
+  return { ...line, row: { ...line.row, ...row }, ...(line.record && { record: { ...line.record, ...record } }) };
 }
 
 function boundTo(line: number, plain: object) {
