@@ -74,7 +74,8 @@ export function decide<Kind extends EventKind>(
   const result = handled.result as Results[Kind];
   if (event.kind === 'record_imported' && typeof handled.state !== 'string') {
     // What it brings was told before.
-    return { state: planAlarm(handled.state, nowMs), effects, result };
+    const behind = sharing.planSharing(projection.planProjection(handled.state, decision), decision);
+    return { state: planAlarm(behind, nowMs), effects, result };
   }
   const state = typeof handled.state === 'string' ? handled.state : arrive(handled.state);
   if (typeof state === 'string') {
