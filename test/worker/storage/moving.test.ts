@@ -2,7 +2,7 @@
 import { runDurableObjectAlarm } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
-import { linesPerPage, type Exported, type MovedLine } from '../../../src/protocol/operator.ts';
+import { linesPerPage, maxImportBytes, type Exported, type MovedLine } from '../../../src/protocol/operator.ts';
 import { operate } from '../rig/accounts.ts';
 import { call, createUser, makeProduct, type TestUser } from '../rig/clients/client.ts';
 import { activate } from '../rig/ownership.ts';
@@ -90,6 +90,11 @@ describe('is refused and changes nothing:', () => {
       message: expect.stringMatching(/^invalid_r/) as string,
     });
   });
+});
+
+it('is read up to a size', async () => {
+  const answer = await importLines('x'.repeat(maxImportBytes));
+  expect(answer).toMatchObject({ status: 400, message: expect.stringContaining('larger than') as string });
 });
 
 describe('until it connects here', () => {
