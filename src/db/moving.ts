@@ -59,9 +59,10 @@ export async function compareRows(db: Database, name: string, rows: readonly Mov
 /** After `compareRows`. A row whose key or name is taken is left out. Counters follow by triggers. */
 export async function insertRows(db: Database, name: string, rows: readonly MovedRow[]): Promise<void> {
   const columns = Object.keys(rows[0] ?? {});
-  const into = sql`${findMoved(name).table} (${listOf(columns)})`;
+  const { table } = findMoved(name);
+  const values = valuesOf(columns, rows);
   try {
-    await runTogether(db, [sql`insert into ${into} ${valuesOf(columns, rows)} where true on conflict do nothing`]);
+    await runTogether(db, [sql`insert into ${table} (${listOf(columns)}) ${values} where true on conflict do nothing`]);
   } catch (error) {
     if (isDatabaseAway(error)) throw error;
     throw invalidInput('lines', `rows of ${name} do not fit: ${String(error)}`);
