@@ -1,7 +1,7 @@
 // `npm run operator -- export` and `import` between two built Workers, as an operator runs them, while devices are connected.
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -16,6 +16,7 @@ import {
   type Session,
 } from '../../rig/clients/accounts.ts';
 import { connectApi, dataOf } from '../../rig/clients/api.ts';
+import { eventually } from '../../rig/changes.ts';
 import { SwitchDevice } from '../../rig/clients/switch-device.ts';
 import { makeTempDir } from '../../rig/temp-dirs.ts';
 import { startBuiltWorker, type BuiltWorker } from '../../rig/worker/built-worker.ts';
@@ -126,7 +127,19 @@ async function contentOf(path: string) {
   return lines;
 }
 
+/** A record in the database lags behind its device for a moment. */
+async function isSettled(): Promise<boolean> {
+  const path = join(dir, 'settled.jsonl');
+  rmSync(path, { force: true });
+  await operate(from, ['export', '--to', path]);
+  return plainLines(path).every(({ in: table, row, record }) => {
+    const { projectionVersion } = (record?.['presence'] ?? {}) as { projectionVersion?: number };
+    return table !== 'devices' || row?.['projection_version'] === projectionVersion;
+  });
+}
+
 it('exports everything, and goes on where it was cut off', async () => {
+  await eventually('records as their devices are', isSettled);
   const done = await operate(from, ['export', '--to', exported(), '--secrets', secretsFile('from')]);
   expect(done).toMatchObject({ code: 0, text: expect.stringContaining('complete') as string });
   expect(statSync(exported()).mode & 0o777).toBe(0o600);

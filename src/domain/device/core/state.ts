@@ -140,9 +140,10 @@ export function readState(settings: DeviceSettings, rows: SavedRows): DeviceStat
 
 /** What an export has of the device, by slice. */
 export function slicesToMove(state: DeviceState): Record<string, unknown> {
-  const move = (name: SliceName) => {
-    const { onMove, save = (value: unknown) => value } = sliceOf(name);
-    return [name, save(typeof onMove === 'function' ? onMove(state) : state[name])];
+  const move = (name: SliceName): [string, unknown] => {
+    const slice = sliceOf(name);
+    const value = typeof slice.onMove === 'function' ? slice.onMove(state) : state[name];
+    return [name, slice.save === undefined ? value : slice.save(value)];
   };
   return Object.fromEntries(sliceNames.filter(isMoved).map(move));
 }
