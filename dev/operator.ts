@@ -7,6 +7,7 @@ import * as protocol from '../src/protocol/operator.ts';
 import { isPlaintext, plaintextProblem } from '../node-service/environment.ts';
 import { readCommandLine, refuseCommandLine } from '../rig/command-line.ts';
 import { readBaseAddress } from './base-address.ts';
+import { exportTo, importFrom } from './moving/moving.ts';
 import { fail, print } from './terminal.ts';
 
 const usage = `Usage: OPERATOR_SECRET=... npm run operator -- --url URL COMMAND
@@ -19,7 +20,12 @@ const usage = `Usage: OPERATOR_SECRET=... npm run operator -- --url URL COMMAND
   push-credentials         all devices to a broker that credentials are pushed to
   find NAME                an account, or a device by its id or serial number: whose it is, its state, its last events
   metrics                  the metrics that Prometheus reads
+  export --to FILE         all accounts, products and devices, sealed with EXPORT_PASSPHRASE; again, it goes on where it was cut off
+  import FILE              into this deployment, which has no other users; --from LINE goes on where it was cut off
   reconcile                compares all device records with their sessions; --from CURSOR goes on where it was cut off
+
+  --secrets FILE           with export: the deployment's secrets.env, of which MESSAGING_SECRETS goes with the devices;
+                           with import: the secrets.env that takes these values
 
   NAME is a username or an email. OPERATOR_SECRET is one of the Worker's OPERATOR_SECRETS.`;
 
@@ -30,9 +36,11 @@ const options = {
   url: { type: 'string' },
   yes: { type: 'boolean', default: false },
   from: { type: 'string', default: '0' },
+  to: { type: 'string' },
+  secrets: { type: 'string' },
 } as const;
 const commandLine = { name: npmName, usage, options, allowPositionals: true } as const;
-const { url, secret, command, argument, isSure, from } = readCommandLine(
+const { url, secret, command, argument, isSure, from, to, secretsPath } = readCommandLine(
   commandLine,
   ({ values, positionals: [command, argument] }) => {
     const url = readBaseAddress('--url', values.url);
@@ -41,7 +49,7 @@ const { url, secret, command, argument, isSure, from } = readCommandLine(
     if (secret === '') throw new Error('OPERATOR_SECRET is not set');
     const from = Number(values.from);
     if (!Number.isSafeInteger(from) || from < 0) throw new Error('--from is a number that an earlier run has printed');
-    return { url, secret, command, argument, isSure: values.yes, from };
+    return { url, secret, command, argument, isSure: values.yes, from, to: values.to, secretsPath: values.secrets };
   },
 );
 // A reader that goes early, such as `head`, must not cut the work in two.
@@ -65,7 +73,11 @@ async function run(): Promise<void> {
   } else if (command === 'push-credentials') await runSlices('/push-credentials', {});
   else if (command === 'find') await find();
   else if (command === 'metrics') print((await (await ask('GET', '/metrics')).text()).trimEnd());
-  else if (command === 'reconcile') await reconcile();
+  else if (command === 'export')
+    await exportTo(post, to ?? refuseCommandLine(npmName, 'export needs --to'), secretsPath);
+  else if (command === 'import') {
+    if ((await importFrom(post, name(), from, secretsPath)) > 0) process.exitCode = 1;
+  } else if (command === 'reconcile') await reconcile();
   else refuseCommandLine(npmName, command === undefined ? 'a command is needed' : `there is no command ${command}`);
 }
 

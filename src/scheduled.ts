@@ -4,6 +4,7 @@ import { readConfig } from './config.ts';
 import { deleteExpiredRows } from './db/expired-rows.ts';
 import { noteJobsDone } from './db/measurements.ts';
 import { describeError, log } from './log.ts';
+import { finishDeletions } from './services/accounts/own-data.ts';
 import { deliverOutbox } from './services/broker/provisioning.ts';
 import { createContext, type ServiceContext } from './context.ts';
 import { reconcilePresence } from './services/operations/presence-reconciliation.ts';
@@ -17,6 +18,7 @@ const jobs = {
   deliverOutbox,
   deleteUnusedDevices,
   wakeOverdueDevices,
+  finishDeletions,
   deleteExpired: ({ primary }: ServiceContext) => deleteExpiredRows(primary(), Date.now()),
 };
 

@@ -66,6 +66,7 @@ export const accountActions = {
   readCollections: { what: 'list and read the own groups and scenes', scopes: ['read', 'control', 'manage'] },
   manageCollections: { what: 'make, change and delete own groups and scenes', scopes: ['manage'] },
   manageNotices: { what: 'read the own notices, set which come and where', scopes: [] },
+  manageAccount: { what: 'get a copy of all own data, delete the account', scopes: [] },
   manageSessions: { what: 'list and end sessions, change the password', scopes: [] },
 } as const satisfies Record<string, Omit<Rule, 'roles'>>;
 type AccountAction = keyof typeof accountActions;

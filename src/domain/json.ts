@@ -23,6 +23,15 @@ export function isJsonObject(value: unknown): value is { [name: string]: Json } 
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
+/** The same text for values that differ in the order of members only. */
+export function canonicalJson(value: unknown): string {
+  return JSON.stringify(value, (_, part: unknown) =>
+    isJsonObject(part)
+      ? Object.fromEntries(Object.entries(part).sort(([one], [other]) => (one < other ? -1 : 1)))
+      : part,
+  );
+}
+
 function countMembers(value: Json, depth: number): number {
   if (typeof value !== 'object' || value === null) return 0;
   if (depth >= maxJsonDepth) return Infinity;

@@ -40,3 +40,24 @@ export type Reconciled = z.infer<typeof reconciledSchema>;
 /** Of an account or a device: facts to be shown, and its last events. */
 export const foundSchema = z.looseObject({ events: z.array(z.looseObject({})) });
 export type Found = z.infer<typeof foundSchema>;
+
+/** A request moves so many lines: one with what an object has may cost several calls. */
+export const linesPerPage = 50;
+/** A device with full histories has less than 400 KiB. */
+export const maxImportBytes = 24 * 1024 * 1024;
+
+const rowSchema = z.record(z.string().max(64), z.union([z.string().max(65_536), z.number(), z.null()]));
+export type MovedRow = z.infer<typeof rowSchema>;
+/** `in`: the table; `at`: number of the row where it was exported. */
+const placeSchema = z.strictObject({ in: z.string().max(64), at: z.int().nonnegative() });
+export type MovedPlace = z.infer<typeof placeSchema>;
+/** `record`: what the objects of the user or of the device have. */
+const lineSchema = placeSchema.extend({ row: rowSchema, record: z.looseObject({}).optional() });
+export type MovedLine = z.infer<typeof lineSchema>;
+
+export const exportSchema = z.strictObject({ after: placeSchema.nullable() });
+export const exportedSchema = z.object({ lines: z.array(lineSchema), next: placeSchema.nullable() });
+export type Exported = z.infer<typeof exportedSchema>;
+/** Of one table. The results are `taken`, `there`, or why a line was refused. */
+export const importSchema = z.strictObject({ lines: z.array(lineSchema).min(1).max(linesPerPage) });
+export const importedSchema = z.object({ results: z.array(z.string()) });

@@ -15,7 +15,7 @@ import {
   userLimits,
   users,
 } from '../schema/accounts.ts';
-import { claimTokens, deviceInvitations, devices, deviceTransfers } from '../schema/devices.ts';
+import { claimTokens, deviceInvitations, deviceMembers, devices, deviceTransfers } from '../schema/devices.ts';
 import { products } from '../schema/products.ts';
 
 export async function disableUser(database: Database, userId: number, disabledAt: number | null): Promise<void> {
@@ -45,6 +45,23 @@ export async function eraseUser(database: Database, userId: number, nowMs: numbe
       update ${users} set username = ${name}, email = ${name}, folded_username = ${name}, folded_email = ${name},
         password_hash = '', disabled_at = ${nowMs} where id = ${userId}`,
   ]);
+}
+
+/** The key of a product of the user of which somebody else has a device. */
+export async function findProductOfOthers(database: Database, userId: number): Promise<string | undefined> {
+  const [row] = await database.all<{ key: string }>(sql`
+    select product_key as key from ${products} where owner_id = ${userId} and exists
+      (select 1 from ${devices} where product_id = ${products.id} and ${devices.ownerId} <> ${userId}) limit 1`);
+  return row?.key;
+}
+
+/** A user who was erased since then, with devices or memberships that are left. */
+export async function findErasedUser(database: Database, sinceMs: number): Promise<number | undefined> {
+  const [row] = await database.all<{ id: number }>(sql`
+    select id from ${users} where disabled_at > ${sinceMs} and password_hash = '' and (
+      exists (select 1 from ${devices} where ${devices.ownerId} = ${users.id})
+      or exists (select 1 from ${deviceMembers} where ${deviceMembers.userId} = ${users.id})) limit 1`);
+  return row?.id;
 }
 
 export async function countUsers(database: Database) {

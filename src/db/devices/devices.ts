@@ -164,7 +164,7 @@ export async function listDevicesAfter(db: Database, afterId: number, limit: num
 }
 
 function selectRecords(db: Database) {
-  const columns = { ...getTableColumns(devices), productKey: products.productKey };
+  const columns = { ...getTableColumns(devices), productKey: products.productKey, makerId: products.ownerId };
   return db.select(columns).from(devices).innerJoin(products, eq(devices.productId, products.id));
 }
 

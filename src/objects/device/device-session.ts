@@ -5,6 +5,7 @@ import { isEqualDigest } from '../../crypto/secrets.ts';
 import type { Actor, DeviceAction } from '../../domain/access.ts';
 import type { Activation, LostDevice, Provisioned } from '../../domain/device/ownership/activation.ts';
 import { describeCommand } from '../../domain/device/commands/command-life.ts';
+import type { Command } from '../../domain/device/commands/command-life.ts';
 import {
   refuseCommand,
   viewCommand,
@@ -27,7 +28,9 @@ import {
 import { viewOwnership, type ProductFacts } from '../../domain/device/ownership/ownership.ts';
 import { listNext, viewSchedule } from '../../domain/device/times/schedules.ts';
 import { witnessElsewhere, freshActual, viewActual, viewCommandWitness } from '../../domain/device/witness/witness.ts';
-import { rowNamed, type DeviceState } from '../../domain/device/core/state.ts';
+import type { HistoryEntry } from '../../domain/device/core/history.ts';
+import { canonicalJson } from '../../domain/json.ts';
+import { readMoved, rowNamed, slicesToMove, type DeviceState } from '../../domain/device/core/state.ts';
 import {
   pageOf,
   viewEvents,
@@ -79,6 +82,9 @@ export type CommandReceipt = { commandId: string; deviceOnline: boolean; expires
   | { state?: never; elapsedMs?: never }
   | { state: CommandState; elapsedMs: number; witness?: ReturnType<typeof viewCommandWitness> }
 );
+
+/** What an export has of a device: its slices, by name, and what its rings remember. */
+export type DeviceRecord = { history: HistoryEntry[]; commands: Command[]; [slice: string]: unknown };
 
 const noDevice = refuse({ kind: 'not_found', what: 'device' });
 
@@ -351,6 +357,33 @@ export class DeviceSession extends DurableObject<Env> {
   async restore(lost: Omit<LostDevice, 'deviceId' | 'settings'>): Promise<void> {
     const { name: deviceId = '' } = this.ctx.id;
     await this.#device.decideAndWait({ kind: 'record_restored', deviceId, settings: this.#device.settings(), ...lost });
+  }
+
+  /** For another deployment; null without a session. */
+  exportRecord(): DeviceRecord | null {
+    const { present, storage } = this.#device;
+    if (typeof present === 'string') return null;
+    return { ...slicesToMove(present), history: storage.listHistory(), commands: storage.listCommands() };
+  }
+
+  /** Makes the device from an export, unless there is one. `unreadable`: of another device, or of a newer version. */
+  importRecord(
+    { history, commands, ...slices }: DeviceRecord,
+    projectionVersion: number,
+    membersVersion: number,
+  ): 'taken' | 'there' | 'differs' | 'deleted' | 'unreadable' {
+    const { present } = this.#device;
+    if (present === 'deleted') return present;
+    if (present !== 'unused') {
+      return canonicalJson(this.exportRecord()) === canonicalJson({ ...slices, history, commands })
+        ? 'there'
+        : 'differs';
+    }
+    const moved = readMoved(this.#device.settings(), slices);
+    if (moved === undefined || moved.identity.deviceId !== this.ctx.id.name) return 'unreadable';
+    const state = { ...moved, newHistory: history, commands: { ...moved.commands, loaded: commands } };
+    this.#device.decide({ kind: 'record_imported', state, projectionVersion, membersVersion });
+    return 'taken';
   }
 
   /** Whether the device is there; then it writes its projection and members again if D1 has others. */

@@ -134,6 +134,16 @@ export class DeviceStorage {
     }
   }
 
+  /** All of it, oldest first. */
+  listHistory(): HistoryEntry[] {
+    return Object.keys(ringSizes).flatMap((kind) => {
+      const rows = this.#sql.exec<{ number: number; json: string }>(`SELECT number, json FROM ${kind} ORDER BY number`);
+      return rows
+        .toArray()
+        .map(({ number, json }) => ({ kind, number, entry: JSON.parse(json) as never }) as HistoryEntry);
+    });
+  }
+
   listEvents(): { transitions: Transition[]; journal: JournalEntry[]; guests: GuestEntry[] } {
     return {
       transitions: this.#readJson('SELECT json FROM transition ORDER BY number DESC') as Transition[],

@@ -38,6 +38,7 @@ const failuresUntilPause = maxUnderWay;
 type End = { because: WebhookEnd; atMs: number };
 type SealedSecret = { sealed: string; untilMs: number | null };
 type Settings = { userId: number; url: string; secrets: SealedSecret[]; end: End | null };
+export type ExportedSettings = Pick<Settings, 'end'> & { secrets: { secret: string; untilMs: number | null }[] };
 type Receiver = Pick<Settings, 'url' | 'secrets'>;
 type Delivery = Omit<Attempt, 'signed' | 'signature' | 'answer'> & { deviceId: string; type: string };
 /** A device's message; `upTo` is the last number that it tells of. */
@@ -94,6 +95,22 @@ export class WebhookEndpoint extends DurableObject<Env> {
     const former = current === undefined ? [] : [{ ...current, untilMs: Date.now() + formerSecretLifeMs }];
     this.#kv.put<Settings>('settings', { ...settings, secrets: [sealed, ...former] });
     return accept({ secret });
+  }
+
+  /** With its secrets, for another deployment. A secret that nobody here can open is left out. */
+  async exportSettings(): Promise<ExportedSettings> {
+    const { secrets = [], end = null } = this.#settings ?? {};
+    const opened = secrets.map(async ({ sealed, untilMs }) => {
+      const secret = await this.#openOne(sealed);
+      return secret === undefined ? [] : [{ secret, untilMs }];
+    });
+    return { end, secrets: (await Promise.all(opened)).flat() };
+  }
+
+  /** The receiver has agreed where it comes from. */
+  async importSettings(userId: number, url: string, { secrets, end }: ExportedSettings): Promise<void> {
+    const sealed = secrets.map(async ({ secret, untilMs }) => ({ ...(await this.#seal(secret)), untilMs }));
+    this.#kv.put<Settings>('settings', { userId, url, secrets: await Promise.all(sealed), end });
   }
 
   async delete(): Promise<void> {

@@ -1,7 +1,15 @@
 // Requests and answers of accounts and sessions (contract 4.1). Shapes only.
 import { z } from '@hono/zod-openapi';
 import { securityEventKinds } from '../vocabulary.ts';
-import { instantSchema, lineSchema, objectPageSchema, objectSchema, strictSchema, textSchema } from './common.ts';
+import {
+  cursorSchema,
+  instantSchema,
+  lineSchema,
+  objectPageSchema,
+  objectSchema,
+  strictSchema,
+  textSchema,
+} from './common.ts';
 
 const deviceTokenExample = 'dt_8dUaGp4iKo9VxTzNyB2sRv0XkqFQ7cJ5mZb1tYHnLwE';
 
@@ -142,4 +150,20 @@ export const securityEventPageSchema = objectPageSchema('SecurityEvent', {
   count: z.int().min(1).openapi({ description: 'How many equal events there were within an hour.', example: 1 }),
   clientAddress: z.string().nullable().openapi({ description: 'The last.', example: '192.0.2.7' }),
   detail: z.record(z.string(), z.union([z.string(), z.number()])).openapi({ example: { deviceId: 'dev_8k2m4n6p' } }),
+});
+
+const afterText =
+  'Where the page of devices before ended: its `next`. Without it, the first page, which has `account`.';
+export const ownDataQuerySchema = z.object({ after: cursorSchema.optional().openapi({ description: afterText }) });
+export const ownDataSchema = objectSchema('OwnData', {
+  account: z
+    .looseObject({})
+    .nullable()
+    .openapi({ description: 'Sessions, keys, products, groups and so on, as their own routes list them.' }),
+  devices: z.array(z.looseObject({})).openapi({ description: 'That you own or that are shared with you.' }),
+  next: z.string().nullable().openapi({ description: 'Null: these are the last devices.' }),
+});
+export const accountDeletedSchema = objectSchema('AccountDeleted', {
+  message: z.literal('account_deleted'),
+  isComplete: z.boolean().openapi({ description: 'False: some devices are released within minutes.' }),
 });

@@ -12,6 +12,7 @@ import {
   registerUser,
   requestVerification,
 } from '../../services/accounts/accounts.ts';
+import { deleteOwnAccount, exportOwnData } from '../../services/accounts/own-data.ts';
 import { verifyEmail } from '../../services/accounts/email-verification.ts';
 import { requestPasswordReset, resetPassword } from '../../services/accounts/password-resets.ts';
 import { pageSecurityEvents } from '../../services/accounts/security-events.ts';
@@ -21,6 +22,8 @@ const route = routesAbout('Users');
 const signingIn = routesAbout('Signing in');
 const inPerson = inPersonFor('manageSessions');
 const likeLogin = declaring(limitedBy('LOGIN_LIMIT', inPerson), ...signedInErrors);
+const ofAccount = inPersonFor('manageAccount');
+const deleting = declaring(limitedBy('LOGIN_LIMIT', ofAccount), ...signedInErrors);
 const refreshing = declaring({ middleware: limitRate('REFRESH_LIMIT') }, ...signedInErrors);
 const registering = declaring({ middleware: limitRate('REGISTER_LIMIT') }, 'invalid_request', 'forbidden');
 const asStranger = declaring({ middleware: limitRate('LOGIN_LIMIT') }, 'invalid_request', 'too_many_requests');
@@ -59,6 +62,28 @@ export const userRoutes = createRouter()
       ...declaring(signedInFor('readAccount'), 'unauthorized')('Read your own account', schemas.accountSchema),
     }),
     (c) => answer(c, readAccount(c.var.context, c.var.caller.userId)),
+  )
+  .openapi(
+    route('delete', '/me', {
+      ...deleting(
+        'Delete your account for good',
+        schemas.accountDeletedSchema,
+        'invalid_password',
+        'product_has_devices',
+      ),
+      description:
+        'Sessions, keys and webhooks end, your devices are released, your e-mail is forgotten. Devices of other users keep a product: ' +
+        'they have to be released, or its owner asks the operator.',
+      request: { body: jsonBody(schemas.confirmationBodySchema) },
+    }),
+    (c) => answer(c, deleteOwnAccount(c.var.context, c.var.caller, c.req.valid('json').password)),
+  )
+  .openapi(
+    route('get', '/me/export', {
+      ...declaring(ofAccount, ...signedInErrors)('Get a copy of all your data', schemas.ownDataSchema),
+      request: { query: schemas.ownDataQuerySchema },
+    }),
+    (c) => answer(c, exportOwnData(c.var.context, c.var.caller, c.req.valid('query').after)),
   )
   .openapi(
     route('post', '/me/email-verification', {

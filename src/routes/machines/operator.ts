@@ -6,12 +6,16 @@ import { readBody, createRouter, validJson } from '../../http/router.ts';
 import { requireSecret } from '../../http/secret-header.ts';
 import * as schemas from '../../protocol/operator.ts';
 import { renderMetrics } from '../../services/operations/metrics.ts';
+import * as moving from '../../services/operations/moving.ts';
 import * as operator from '../../services/operations/operator.ts';
 import { reconcileSlice } from '../../services/operations/reconciliation.ts';
 
 export const operatorRoutes = createRouter();
 
-operatorRoutes.use(requireSecret('operatorSecrets'), readBody({ name: 'requestBodyBytes', max: 4096 }));
+operatorRoutes.use(
+  requireSecret('operatorSecrets'),
+  readBody({ name: 'requestBodyBytes', max: schemas.maxImportBytes }),
+);
 
 operatorRoutes.get('/metrics', async (c) =>
   c.text(await renderMetrics(c.var.context), 200, { 'Content-Type': 'text/plain; version=0.0.4; charset=utf-8' }),
@@ -35,4 +39,6 @@ post('/accounts/enable', schemas.accountSliceSchema, operator.enableAccount);
 post('/accounts/delete', schemas.accountSliceSchema, operator.deleteAccount);
 post('/find', schemas.accountNameSchema, operator.findNamed);
 post('/reconcile', schemas.sliceSchema, reconcileSlice);
+post('/export', schemas.exportSchema, moving.exportPage);
+post('/import', schemas.importSchema, moving.importPage);
 post('/push-credentials', schemas.sliceSchema, operator.pushCredentials);

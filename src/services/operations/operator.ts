@@ -107,23 +107,35 @@ export async function deleteAccount(context: ServiceContext, { name, cursor }: A
   const db = context.primary();
   if (cursor === 0) await revokeAccount(context, ownerId);
   const byOperator = { ...context, clientAddress: 'operator' };
-  const left = await forDevices(context, 0, { memberId: ownerId }, ({ deviceId }) =>
-    removeMember(byOperator, inPerson(ownerId), { deviceId, userId: ownerId }),
-  );
-  const own = await forDevices(context, cursor, { ownerId }, ({ deviceId }) =>
+  const taken = await takeHoldings(byOperator, ownerId, cursor, ({ deviceId }) =>
     deleteDevice(context, inPerson(ownerId), deviceId),
   );
-  const next = own.cursor ?? (left.cursor !== null && left.done > 0 ? cursor : null);
-  if (next === null && left.failed === 0 && (await listDevicesAfter(db, 0, 1, { ownerId })).length === 0) {
+  const { cursor: next, failed } = taken;
+  if (next === null && failed === 0 && (await listDevicesAfter(db, 0, 1, { ownerId })).length === 0) {
     await setTelling(context, ownerId, 'deleted');
     await eraseUser(db, ownerId, Date.now());
     log('warn', 'operator: account deleted', { userId: ownerId });
   }
+  return taken;
+}
+
+/** A slice of the user's memberships, and of the devices, which `end` ends. */
+export async function takeHoldings(
+  context: ServiceContext,
+  userId: number,
+  cursor: number,
+  end: (device: DeviceInRowOrder) => Promise<unknown>,
+  size = devicesPerSlice,
+): Promise<SliceDone> {
+  const leave = ({ deviceId }: DeviceInRowOrder) => removeMember(context, inPerson(userId), { deviceId, userId });
+  const left = await forDevices(context, 0, { memberId: userId }, leave, size);
+  const own = await forDevices(context, cursor, { ownerId: userId }, end, size);
+  const next = own.cursor ?? (left.cursor !== null && left.done > 0 ? cursor : null);
   return { done: left.done + own.done, failed: left.failed + own.failed, cursor: next };
 }
 
 /** When it returns, no session, API key or relay socket of the user is left; access tokens end within two seconds. */
-async function revokeAccount(context: ServiceContext, userId: number): Promise<void> {
+export async function revokeAccount(context: ServiceContext, userId: number): Promise<void> {
   await disableUser(context.primary(), userId, Date.now());
   forgetRevokedUsers();
   await tellRelays(context.env, (relay) => relay.endUser(userId));
@@ -155,8 +167,9 @@ async function forDevices(
   cursor: number,
   filter: DeviceFilter,
   act: (device: DeviceInRowOrder) => Promise<unknown>,
+  size = devicesPerSlice,
 ): Promise<SliceDone> {
-  const devices = await listDevicesAfter(context.primary(), cursor, devicesPerSlice, filter);
-  const { results, ...slice } = await runSlice(devices, devicesPerSlice, act);
+  const devices = await listDevicesAfter(context.primary(), cursor, size, filter);
+  const { results, ...slice } = await runSlice(devices, size, act);
   return { done: results.length, ...slice };
 }

@@ -55,6 +55,7 @@ export const alertsSlice: Slice<AlertsSlice> = {
   dueAtMs: ({ alerts }) => alerts.dueAtMs,
   // Notices of former readers are taken back.
   onNewOwner: 'keep',
+  onMove: 'stay',
 };
 
 /** At the end of each decision. It tells each reader what differs from what the reader was told. */

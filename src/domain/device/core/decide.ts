@@ -15,6 +15,7 @@ import {
 import { applyCoalesced, putAside, takeMessages, takeRelayMessage } from '../messages/inbox.ts';
 import { activateAgain, activateFirst, restore } from '../ownership/activation.ts';
 import * as administration from '../ownership/administration.ts';
+import { arrive, importDevice } from '../ownership/arrival.ts';
 import { endOutdated, endRelaySessions, liveGenerations } from '../ownership/credentials.ts';
 import { applyProductChange } from '../ownership/ownership.ts';
 import * as sharing from '../ownership/sharing.ts';
@@ -72,7 +73,12 @@ export function decide<Kind extends EventKind>(
   const handled = typeof device === 'string' ? decideAbsent(device, event, nowMs) : handle(device, event, decision);
   // The tables tie each kind to its result, which the compiler does not follow for a generic kind.
   const result = handled.result as Results[Kind];
-  const { state } = handled;
+  if (event.kind === 'record_imported' && typeof handled.state !== 'string') {
+    // What it brings was told before.
+    const behind = sharing.planSharing(projection.planProjection(handled.state, decision), decision);
+    return { state: planAlarm(behind, nowMs), effects, result };
+  }
+  const state = typeof handled.state === 'string' ? handled.state : arrive(handled.state);
   if (typeof state === 'string') {
     if (typeof device !== 'string') {
       tellDeleted(device, decision);
@@ -106,6 +112,7 @@ function handle(present: DeviceState, event: DeviceEvent, decision: Decision) {
 function decideAbsent(device: 'unused' | 'deleted', event: DeviceEvent, nowMs: number) {
   if (event.kind === 'provisioned' && device === 'unused') return activateFirst(event, nowMs);
   if (event.kind === 'record_restored' && device === 'unused') return { state: restore(event, nowMs), result: null };
+  if (event.kind === 'record_imported' && device === 'unused') return { state: importDevice(event), result: null };
   if (isReport(event)) return { state: device, result: null };
   if (event.kind === 'messages_received') return { state: device, result: rejectAll(event.messages.length) };
   // Packets of a direct session never come here: without a device nothing reads them.
@@ -213,6 +220,7 @@ const requests: { [Kind in RequestedKind]: Requested<Kind> } = {
 
 const reports: { [Kind in ReportKind]: (state: DeviceState, event: EventOf<Kind>, decision: Decision) => Device } = {
   record_restored: (state) => state,
+  record_imported: (state) => state,
   connection_reported: noteConnection,
   direct_ended: (state, { end }, decision) => direct.endDirectSession(state, end, decision),
   direct_checked: (state, { open }, decision) => direct.checkDirectSession(state, open, decision),

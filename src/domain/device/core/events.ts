@@ -33,6 +33,8 @@ import type { EventType, MessageRejectionReason } from '../../../protocol/vocabu
 export type DeviceEvent =
   | ({ kind: 'provisioned'; deviceId: string; settings: DeviceSettings } & Activation)
   | ({ kind: 'record_restored' } & LostDevice)
+  /** With its history and its commands. The versions are of the record that came with it. */
+  | { kind: 'record_imported'; state: DeviceState; projectionVersion: number; membersVersion: number }
   /** A login at the broker or at a relay shard. */
   | ({ kind: 'login_attempted'; address: string | null; relayShard: string | undefined } & Login)
   /** A direct login. `takenOver`: the session whose socket is still there. */

@@ -15,6 +15,7 @@ import {
 } from '../../webhooks/webhooks.ts';
 import { describeCommand, settleAtMs, type Command } from '../commands/command-life.ts';
 import { measurement } from '../messages/properties.ts';
+import { eventsBeforeArrival } from '../ownership/arrival.ts';
 import { ownershipOf, readersOf } from '../ownership/sharing.ts';
 import { viewRun } from '../times/ledger.ts';
 import type { Decision, Handler, Reporter } from './events.ts';
@@ -79,6 +80,8 @@ export const outgoingSlice: Slice<OutgoingSlice> = {
   isWorthSaving: ({ outgoing: saved }, { outgoing }) => {
     if (saved === outgoing) return false;
     if (saved.unansweredFrom !== outgoing.unansweredFrom || (saved.last === 0 && outgoing.last > 0)) return true;
+    // The ring has only the numbers since the device arrived from another deployment.
+    if (saved.last + eventsBeforeArrival <= outgoing.last) return true;
     if (idsOf(saved) !== idsOf(outgoing)) return true;
     // Once for all consumers of an event: when the last of them has answered.
     const isResting = outgoing.consumers.every(({ isUnderWay }) => !isUnderWay);

@@ -9,6 +9,7 @@ import { coalescedSlice } from '../messages/coalescing.ts';
 import { deduplicationSlice } from '../messages/deduplication.ts';
 import { lastRejectedSlice } from '../messages/messages.ts';
 import { propertiesSlice } from '../messages/properties.ts';
+import { arrivalSlice } from '../ownership/arrival.ts';
 import { credentialsSlice } from '../ownership/credentials.ts';
 import { identitySlice, ownershipSlice } from '../ownership/ownership.ts';
 import { sharingSlice } from '../ownership/sharing.ts';
@@ -43,6 +44,8 @@ export type Slice<Value, Saved = Value> = {
   dueAtMs?(state: DeviceState, nowMs: number): number;
   /** What a change of owner does to it. `forget`: it is initial again. */
   onNewOwner: 'keep' | 'forget' | ((state: DeviceState, newOwnerId: number) => Value);
+  /** What another deployment gets of it with an export; absent: all. `stay`: nothing, it belongs to a connection here. */
+  onMove?: 'stay' | ((state: DeviceState) => Value);
 };
 
 type AlarmSlice = {
@@ -62,6 +65,7 @@ const alarmSlice: Slice<AlarmSlice> = {
     return lastOf(state) - lastOf(saved) >= resolutionOf(state) && !isRecordedByAlarm(state, nowMs);
   },
   onNewOwner: 'keep',
+  onMove: 'stay',
 };
 
 const slices = {
@@ -76,6 +80,7 @@ const slices = {
   deduplication: deduplicationSlice,
   alarm: alarmSlice,
   sharing: sharingSlice,
+  arrival: arrivalSlice,
   guests: guestLinksSlice,
   counts: countsSlice,
   lastRejected: lastRejectedSlice,
@@ -118,6 +123,7 @@ const sliceNames = Object.keys(slices) as SliceName[];
 const sharedRows = ['administration', 'activity'];
 const sliceOf = (name: SliceName): Slice<unknown> => slices[name];
 const rowOf = (name: SliceName): string => (slices[name].row === 'own' ? name : slices[name].row);
+const isMoved = (name: SliceName): boolean => sliceOf(name).onMove !== 'stay' && slices[name].row !== 'none';
 
 export type SavedRows = Readonly<Record<string, Readonly<Record<string, unknown>>>>;
 
@@ -135,6 +141,22 @@ export function readState(settings: DeviceSettings, rows: SavedRows): DeviceStat
     return slice.read === undefined ? whole : slice.read(whole);
   };
   return { settings, ...makeSlices(read) };
+}
+
+/** What an export has of the device, by slice. */
+export function slicesToMove(state: DeviceState): Record<string, unknown> {
+  const move = (name: SliceName): [string, unknown] => {
+    const slice = sliceOf(name);
+    const value = typeof slice.onMove === 'function' ? slice.onMove(state) : state[name];
+    return [name, slice.save === undefined ? value : slice.save(value)];
+  };
+  return Object.fromEntries(sliceNames.filter(isMoved).map(move));
+}
+
+/** Undefined if a slice is unknown here: the export comes from a newer version. */
+export function readMoved(settings: DeviceSettings, moved: Readonly<Record<string, unknown>>): DeviceState | undefined {
+  if (!Object.keys(moved).every((name) => Object.hasOwn(slices, name) && isMoved(name as SliceName))) return undefined;
+  return readState(settings, Object.fromEntries(sliceNames.map((name) => [rowOf(name), moved])));
 }
 
 export function rowsToSave(saved: DeviceState | undefined, state: DeviceState, nowMs: number): SavedRows {

@@ -18,6 +18,7 @@ export const subscriptionsSlice: Slice<readonly Subscription[]> = {
   initial: [],
   row: 'activity',
   onNewOwner: 'forget',
+  onMove: 'stay',
 };
 
 /** To the relay sessions that follow the device; sessions of ended passwords get nothing. */

@@ -26,6 +26,7 @@ export const sharingSlice: Slice<SharingSlice> = {
   read: (saved) => ({ ...saved, retryAtMs: 0 }),
   dueAtMs: ({ sharing }) => (isUnfinished(sharing) ? sharing.retryAtMs : Infinity),
   onNewOwner: (state, newOwnerId) => endSharing(state, newOwnerId).sharing,
+  onMove: ({ sharing }) => ({ ...sharing, ending: [], retryAtMs: 0 }),
 };
 
 export type InvitationChange = Extract<MembershipChange, 'invited' | `invitation_${string}`>;

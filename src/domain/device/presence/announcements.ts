@@ -76,6 +76,13 @@ export const presenceSlice: Slice<PresenceSlice> = {
     const connection = { ...presence.connection, lastOnlineAtMs: isOnline ? lastOnlineAtMs : null };
     return { ...presence, connection, waiting: null };
   },
+  onMove: ({ presence: { connection, transitions, projectionVersion, isProjectionBehind } }) => ({
+    ...presenceSlice.initial,
+    connection: { ...initialPresence, lastOnlineAtMs: connection.lastOnlineAtMs },
+    transitions,
+    projectionVersion,
+    isProjectionBehind,
+  }),
 };
 
 function isChanged<Value extends object>(before: Value, after: Value, except: readonly (keyof Value)[]): boolean {

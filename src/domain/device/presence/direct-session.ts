@@ -42,6 +42,7 @@ export const directSlice: Slice<DirectSlice> = {
       : session.lostAtMs + presenceTimes.directReconnectMs(settings.limits);
   },
   onNewOwner: 'keep',
+  onMove: 'stay',
 };
 
 export type OpenSession = { startedAtMs: number; lastPacketAtMs: number; silentFromMs: number };

@@ -50,7 +50,8 @@ function runSchedule(state: DeviceState, schedule: Schedule, decision: Decision)
   if (refuseUnless(state, inPerson(author.userId), 'control') !== undefined) {
     return end('refused', 'author_lost_right', { pausedBecause: 'author_lost_right' });
   }
-  if (!mayRepeat(command) && !state.presence.connection.isOnline) return end('missed', 'device_offline');
+  const mayWait = mayRepeat(command) && !state.arrival.isExpected;
+  if (!mayWait && !state.presence.connection.isOnline) return end('missed', 'device_offline');
   const times = { dueAtMs: due.dueAtMs, expiresAtMs };
   return give(advance(state, schedule), schedule, sourceOf(author), times, decision).state;
 }

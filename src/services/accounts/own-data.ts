@@ -1,0 +1,134 @@
+// A user's own data: a copy of all of it, and its end. Deleting goes on in the minute's job with what one request cannot carry.
+import { eraseUser, findErasedUser, findProductOfOthers } from '../../db/accounts/operator.ts';
+import type { DeviceInRowOrder } from '../../db/devices/devices.ts';
+import { inPerson } from '../../domain/access.ts';
+import type { ListPosition } from '../../domain/pagination.ts';
+import { dayMs } from '../../domain/time.ts';
+import { RefusedError } from '../../domain/refusal.ts';
+import { runInBackground, type ServiceContext } from '../../context.ts';
+import { log } from '../../log.ts';
+import { resultOr } from '../../objects/calls/stubs.ts';
+import { holdToUserRate } from '../../pacing/rate-limits.ts';
+import { collectionsOf } from '../collections.ts';
+import { pageCommands } from '../devices/control.ts';
+import { deleteDevice } from '../devices/deletion.ts';
+import { pageDevices, type DeviceView } from '../devices/devices.ts';
+import { pageGuestLinks } from '../devices/guest-links.ts';
+import { pageOffers, releaseDevice } from '../devices/ownership.ts';
+import { pageBlocked, pageIncoming, pageInvitations, pageMembers } from '../devices/sharing.ts';
+import { schedulesOf } from '../devices/times.ts';
+import { pageEvents, readProperties, readStatus } from '../devices/views.ts';
+import { witnessOf } from '../devices/witness.ts';
+import { noticesOf } from '../notices.ts';
+import { revokeAccount, takeHoldings } from '../operations/operator.ts';
+import { pageProducts } from '../products/products.ts';
+import { setTelling, webhooksOf } from '../webhooks.ts';
+import { confirmPassword, readAccount, requireUser, type InSession } from './accounts.ts';
+import { pageApiKeys } from './api-keys.ts';
+import { deliver } from './mails.ts';
+import { pageSecurityEvents } from './security-events.ts';
+import { pageSessions } from './sessions.ts';
+
+/** Each takes up to nine calls of its object. */
+const devicesPerPage = 20;
+/** No list of an account or a device is longer, except products beyond the quota that is usual. */
+const everyDevice = { search: undefined, productKey: undefined, statusCode: undefined, role: undefined };
+const all = { page: 1, size: 1_000 };
+
+/** @param after where another page of devices ended; without it, the first page, which has the account, too */
+export async function exportOwnData(
+  context: ServiceContext,
+  caller: InSession,
+  after: ListPosition | 'begin' | undefined,
+) {
+  const { userId } = caller;
+  await holdToUserRate(context, userId, 'read', devicesPerPage);
+  const page = { page: 1, size: devicesPerPage };
+  const listed = await pageDevices(context, inPerson(userId), everyDevice, page, after ?? 'begin');
+  const devices = await Promise.all(listed.list.map((device) => exportDevice(context, userId, device)));
+  const account = after === undefined ? await exportAccount(context, caller) : null;
+  return { account, devices, next: listed.next ?? null };
+}
+
+async function exportAccount(context: ServiceContext, caller: InSession): Promise<Record<string, unknown>> {
+  const { userId } = caller;
+  const actor = inPerson(userId);
+  return {
+    ...(await readAccount(context, userId)),
+    sessions: await pageSessions(context, caller, all),
+    apiKeys: await pageApiKeys(context, userId, all),
+    securityEvents: await pageSecurityEvents(context, userId, all),
+    products: await pageProducts(context, actor, undefined, all),
+    groups: await collectionsOf(context, actor, 'group').list(all),
+    scenes: await collectionsOf(context, actor, 'scene').list(all),
+    webhooks: await webhooksOf(context, actor).list(all),
+    notices: await noticesOf(context, userId).list(all),
+    noticeSettings: await noticesOf(context, userId).readSettings(),
+    pushSubscriptions: await noticesOf(context, userId).listSubscriptions(),
+    invitations: await pageIncoming(context, userId, all),
+    transfers: await pageOffers(context, userId, all),
+    blockedSenders: await pageBlocked(context, userId, all),
+  };
+}
+
+async function exportDevice(
+  context: ServiceContext,
+  userId: number,
+  record: DeviceView,
+): Promise<Record<string, unknown>> {
+  const { deviceId, role } = record;
+  const actor = inPerson(userId);
+  return {
+    ...record,
+    present: await readStatus(context, actor, deviceId),
+    properties: await readProperties(context, actor, deviceId),
+    events: await pageEvents(context, actor, deviceId, all),
+    commands: await pageCommands(context, actor, deviceId, all),
+    schedules: await schedulesOf(context, actor, deviceId).list(all),
+    runs: await schedulesOf(context, actor, deviceId).listRuns(all),
+    witness: await resultOr(null, witnessOf(context, actor, deviceId).read()),
+    ...(role === 'owner' && {
+      members: await pageMembers(context, actor, { deviceId }, all),
+      invitations: await pageInvitations(context, actor, { deviceId }, all),
+      guestLinks: await pageGuestLinks(context, actor, deviceId, all),
+    }),
+  };
+}
+
+/** When it answers, nothing opens the account, and it has no name. @throws RefusedError product_has_devices of other users */
+export async function deleteOwnAccount(context: ServiceContext, caller: InSession, password: string) {
+  const { userId } = caller;
+  const db = context.primary();
+  await confirmPassword(context, caller, password);
+  const productKey = await findProductOfOthers(db, userId);
+  if (productKey !== undefined) throw new RefusedError({ kind: 'product_has_devices', productKey });
+  const { email, emailVerifiedAt } = await requireUser(context, userId);
+  await revokeAccount(context, userId);
+  await setTelling(context, userId, 'deleted');
+  await eraseUser(db, userId, Date.now());
+  log('warn', 'account deleted by its user', { userId });
+  const { mail } = context.config;
+  const text = 'Your account was deleted, as it was asked for with its password. Its devices are released.\n';
+  const told = mail && emailVerifiedAt !== null && deliver(mail, email, { subject: 'Your account was deleted', text });
+  if (told) runInBackground('mail of a deleted account', told);
+  const { cursor } = await endHoldings(context, userId);
+  return { message: 'account_deleted' as const, isComplete: cursor === null };
+}
+
+/** Of a user who deleted the account: memberships and devices that are left. */
+export async function finishDeletions(context: ServiceContext): Promise<void> {
+  const userId = await findErasedUser(context.primary(), Date.now() - dayMs);
+  if (userId !== undefined) await endHoldings(context, userId);
+}
+
+/** A device of an own product ends with the product; any other is released. */
+async function endHoldings(context: ServiceContext, userId: number) {
+  const actor = inPerson(userId);
+  const unnamed = { ...context, clientAddress: 'unknown' };
+  const end = ({ deviceId, makerId }: DeviceInRowOrder) =>
+    makerId === userId ? deleteDevice(unnamed, actor, deviceId) : releaseDevice(unnamed, actor, deviceId);
+  const taken = await takeHoldings(unnamed, userId, 0, end, devicesPerPage);
+  // Products without devices, and what ending the devices has noted.
+  if (taken.cursor === null) await eraseUser(context.primary(), userId, Date.now());
+  return taken;
+}
