@@ -61,7 +61,7 @@ export function spawnWorker(options: WorkerOptions): ChildProcess {
       WRANGLER_LOG: 'error',
       WRANGLER_SEND_METRICS: 'false',
       // wrangler and Miniflare are 20 MB of JavaScript, parsed at every start and restart.
-      NODE_COMPILE_CACHE: join(options.buildDir, '../compile-cache'),
+      NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'] ?? join(options.buildDir, '../compile-cache'),
       // SCHEDULE_SECONDS may be among them.
       ...options.bindings,
       WORKER_OPTIONS: JSON.stringify(options),

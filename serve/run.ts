@@ -1,0 +1,50 @@
+// `serve run`: starts Worker, gateway and bridge of a server, watches them and stops them in order. Only calls the other files of this
+// folder, the supervisor and the parts.
+import { join } from 'node:path';
+import { claimStateDir } from '../dev/local/state-dir.ts';
+import { createSupervisor, type Supervisor } from '../dev/local/supervisor.ts';
+import { whenToldToStop } from '../dev/stopping.ts';
+import { bridgePart, gatewayPart, workerPart } from '../rig/services/parts.ts';
+import { prepareBuild } from './build.ts';
+import { log, logLines } from './log-lines.ts';
+import { readServer, type Server } from './settings.ts';
+
+/** A gateway lets its devices go over five seconds; a bridge has to finish what it sends. */
+const patienceMs = 10_000;
+/** Of each Node process. Those of workerd end with the unit's or container's limit. */
+const nodeMemory = '--max-old-space-size=512';
+
+/** Returns when it was told to stop. @throws ProblemsError, or Error if a part does not start */
+export async function runServer(dataDir: string): Promise<void> {
+  const stopping = new AbortController();
+  whenToldToStop(() => stopping.abort());
+  process.stdout.on('error', () => stopping.abort());
+  const untilStopping = new Promise((resolve) => stopping.signal.addEventListener('abort', resolve));
+  const server = readServer(dataDir, process.env);
+  await claimStateDir(dataDir);
+  process.env['NODE_OPTIONS'] ??= nodeMemory;
+  process.env['NODE_COMPILE_CACHE'] = join(dataDir, 'compile-cache');
+  const buildDir = await prepareBuild();
+  const supervisor = createSupervisor(dataDir, logLines, patienceMs);
+  process.on('exit', supervisor.killAll);
+  try {
+    await Promise.race([startParts(server, buildDir, supervisor), untilStopping]);
+    if (!stopping.signal.aborted) log('info', 'serving', describe(server));
+    await untilStopping;
+    log('info', 'stopping');
+  } finally {
+    await supervisor.stop();
+  }
+}
+
+/** Worker first: it is the last to be stopped. Resolves when all parts are connected. */
+async function startParts({ place, gateway, bridge }: Server, buildDir: string, supervisor: Supervisor): Promise<void> {
+  await supervisor.start(workerPart(place, buildDir));
+  if (gateway !== undefined) await supervisor.start(gatewayPart(place, gateway));
+  if (bridge !== undefined) await supervisor.start(bridgePart(place, bridge));
+}
+
+function describe({ place, https, gateway, bridge }: Server) {
+  const { MQTT_PORT: mqttPort, MQTT_TLS_PORT: mqttTlsPort } = gateway ?? {};
+  return { apiPort: place.ports.api, httpsPort: https?.port, mqttPort, mqttTlsPort, broker: bridge?.['MQTT_URL'] };
+}
