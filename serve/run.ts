@@ -1,13 +1,17 @@
 // `serve run`: starts Worker, gateway and bridge of a server, watches them and stops them in order. Only calls the other files of this
 // folder, the supervisor and the parts.
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { claimStateDir } from '../dev/local/state-dir.ts';
 import { createSupervisor, type Supervisor } from '../dev/local/supervisor.ts';
 import { whenToldToStop } from '../dev/stopping.ts';
-import { bridgePart, gatewayPart, workerPart } from '../rig/services/parts.ts';
+import { askHealth, describeFailure } from '../rig/clients/api.ts';
+import { bridgePart, gatewayPart, newest, workerPart } from '../rig/services/parts.ts';
+import { reconcileRestored } from './backup.ts';
 import { prepareBuild } from './build.ts';
 import { log, logLines } from './log-lines.ts';
 import { readServer, type Server } from './settings.ts';
+import { endUpgrade, enterProgram, noteProgram, rollBack, startAgain, startAgainSignal } from './upgrade.ts';
 
 /** A gateway lets its devices go over five seconds; a bridge has to finish what it sends. */
 const patienceMs = 10_000;
@@ -19,9 +23,26 @@ export async function runServer(dataDir: string): Promise<void> {
   const stopping = new AbortController();
   whenToldToStop(() => stopping.abort());
   process.stdout.on('error', () => stopping.abort());
-  const untilStopping = new Promise((resolve) => stopping.signal.addEventListener('abort', resolve));
+  let isStartingAgain = false;
+  process.on(startAgainSignal, () => {
+    isStartingAgain = true;
+    stopping.abort();
+  });
+  try {
+    if (existsSync(dataDir)) await claimStateDir(dataDir);
+    enterProgram(dataDir);
+    await serve(dataDir, stopping.signal);
+  } catch (error) {
+    rollBack(dataDir, describeFailure(error));
+    throw error;
+  }
+  if (isStartingAgain) startAgain();
+}
+
+async function serve(dataDir: string, stopping: AbortSignal): Promise<void> {
+  const untilStopping = new Promise((resolve) => stopping.addEventListener('abort', resolve));
   const server = readServer(dataDir, process.env);
-  await claimStateDir(dataDir);
+  noteProgram(dataDir);
   process.env['NODE_OPTIONS'] ??= nodeMemory;
   process.env['NODE_COMPILE_CACHE'] = join(dataDir, 'compile-cache');
   const buildDir = await prepareBuild();
@@ -29,7 +50,14 @@ export async function runServer(dataDir: string): Promise<void> {
   process.on('exit', supervisor.killAll);
   try {
     await Promise.race([startParts(server, buildDir, supervisor), untilStopping]);
-    if (!stopping.signal.aborted) log('info', 'serving', describe(server));
+    const secret = newest(server.place.secrets.OPERATOR_SECRETS);
+    const url = `http://127.0.0.1:${server.place.ports.api}`;
+    await Promise.race([endUpgrade(dataDir, () => askHealth(url, secret)), untilStopping]);
+    if (!stopping.aborted) log('info', 'serving', describe(server));
+    reconcileRestored(dataDir, url, secret).then(
+      (result) => result !== undefined && log('info', 'reconciled', { result }),
+      (error: unknown) => log('error', 'cannot_reconcile', { problem: describeFailure(error) }),
+    );
     await untilStopping;
     log('info', 'stopping');
   } finally {

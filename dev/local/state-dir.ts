@@ -32,10 +32,13 @@ export async function claimStateDir(stateDir: string): Promise<void> {
       `Latchwork already runs with ${stateDir} (pid ${holder}): stop it, or choose STATE_DIR=<folder> (--data <folder>)`,
     );
   }
-  const path = join(stateDir, 'parts.json');
-  const parts = existsSync(path) ? (JSON.parse(readFileSync(path, 'utf8')) as PartPids) : {};
-  await endLeftOvers(Object.values(parts).map(({ pid }) => pid));
+  await endLeftOvers(Object.values(readParts(stateDir)).map(({ pid }) => pid));
   writeParts(stateDir, {});
+}
+
+export function readParts(stateDir: string): PartPids {
+  const path = join(stateDir, 'parts.json');
+  return existsSync(path) ? (JSON.parse(readFileSync(path, 'utf8')) as PartPids) : {};
 }
 
 export function writeParts(stateDir: string, parts: PartPids): void {
@@ -83,7 +86,7 @@ async function endLeftOvers(groups: number[]): Promise<void> {
     const lines = stdout.split('\n').filter((line) => line.includes('workerd'));
     const left = groups.filter((group) => lines.some((line) => parseInt(line) === group));
     if (left.length === 0) return;
-    left.forEach(killGroup);
+    left.forEach((group) => killGroup(group));
     await sleep(50);
   }
 }
