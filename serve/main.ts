@@ -1,22 +1,19 @@
 // `npm run serve`: the commands of a server of one's own. Reads the command line and says what went wrong; the work is in the other
 // files of this folder.
-import { resolve } from 'node:path';
+import { chmodSync } from 'node:fs';
+import { join, resolve } from 'node:path';
 import { readCommandLine } from '../rig/command-line.ts';
-import { fail } from '../dev/terminal.ts';
+import { loadSecrets, writeOnce } from '../dev/local/secrets.ts';
+import { fail, print } from '../dev/terminal.ts';
 import { prepareBuild } from './build.ts';
-import { initialise } from './init.ts';
 import { runServer } from './run.ts';
-import { ProblemsError } from './settings.ts';
+import { ProblemsError, readServer, settingsExample, settingsFile } from './settings.ts';
 
 const usage = `Usage: npm run serve -- [COMMAND] --data DIR
 
-  run    runs Latchwork with the data and settings in DIR, until SIGTERM; the command if none is named
-  init   --host NAME [--cert FILE --key FILE] [--broker URL]: makes DIR with settings.env and secrets.env
-  build  builds the Worker ahead of the first run, where the program's folder is read-only later
-
-  --host    the name or address that devices and applications reach this machine by
-  --cert    PEM file: the certificate for --host with its chain; --key: its key. Without them a reverse proxy ends TLS
-  --broker  your MQTT broker, such as mqtts://broker.example.com:8883; without one, devices connect to the gateway
+  run    runs Latchwork with the data and settings in DIR until SIGTERM; the command if none is named
+  init   --host NAME: makes DIR with settings.env and secrets.env; NAME is what devices reach this machine by
+  build  builds the Worker ahead of the first run, for a program's folder that is read-only later
 
   Exit codes: 0 stopped, 1 failed, 2 something has to be changed first.`;
 
@@ -25,9 +22,6 @@ const needsChange = 2;
 const options = {
   data: { type: 'string' },
   host: { type: 'string' },
-  cert: { type: 'string' },
-  key: { type: 'string' },
-  broker: { type: 'string' },
 } as const;
 
 const { command, values } = readCommandLine(
@@ -49,9 +43,22 @@ try {
 
 async function runCommand(): Promise<void> {
   if (command === 'build') await prepareBuild();
-  else if (command === 'init') await initialise(dataDir(), values);
+  else if (command === 'init') await initialise(dataDir());
   else if (command === 'run') await runServer(dataDir());
   else throw new ProblemsError([`there is no command ${command}: npm run serve -- --help shows what there is`]);
+}
+
+/** What is there stays as it is. */
+async function initialise(stateDir: string): Promise<void> {
+  loadSecrets(stateDir);
+  chmodSync(stateDir, 0o700);
+  const path = join(stateDir, settingsFile);
+  const isNew = writeOnce(path, settingsExample.replace(/^MQTT_HOST=$/m, `MQTT_HOST=${values.host ?? ''}`));
+  print(`${path} ${isNew ? 'is made: look through it' : 'stays as it is'}. Building the Worker.`);
+  readServer(stateDir, {});
+  await prepareBuild();
+  print(`Now run: npm run serve -- --data ${stateDir}`);
+  print('In serve are a unit for systemd, and examples of a reverse proxy for Caddy and nginx.');
 }
 
 function dataDir(): string {

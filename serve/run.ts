@@ -4,9 +4,11 @@ import { join } from 'node:path';
 import { claimStateDir } from '../dev/local/state-dir.ts';
 import { createSupervisor, type Supervisor } from '../dev/local/supervisor.ts';
 import { whenToldToStop } from '../dev/stopping.ts';
-import { bridgePart, gatewayPart, workerPart } from '../rig/services/parts.ts';
+import { bridgePart, gatewayPart, servicePart, workerPart } from '../rig/services/parts.ts';
 import { prepareBuild } from './build.ts';
+import type { FrontOptions } from './front.ts';
 import { log, logLines } from './log-lines.ts';
+import { tellSystemd, watchServer } from './notices.ts';
 import { readServer, type Server } from './settings.ts';
 
 /** A gateway lets its devices go over five seconds; a bridge has to finish what it sends. */
@@ -29,22 +31,29 @@ export async function runServer(dataDir: string): Promise<void> {
   process.on('exit', supervisor.killAll);
   try {
     await Promise.race([startParts(server, buildDir, supervisor), untilStopping]);
-    if (!stopping.signal.aborted) log('info', 'serving', describe(server));
+    if (!stopping.signal.aborted) {
+      log('info', 'serving');
+      tellSystemd('--ready');
+      watchServer(server.place);
+    }
     await untilStopping;
     log('info', 'stopping');
+    tellSystemd('STOPPING=1');
   } finally {
     await supervisor.stop();
   }
 }
 
 /** Worker first: it is the last to be stopped. Resolves when all parts are connected. */
-async function startParts({ place, gateway, bridge }: Server, buildDir: string, supervisor: Supervisor): Promise<void> {
+async function startParts(
+  { place, https, gateway, bridge }: Server,
+  buildDir: string,
+  supervisor: Supervisor,
+): Promise<void> {
   await supervisor.start(workerPart(place, buildDir));
   if (gateway !== undefined) await supervisor.start(gatewayPart(place, gateway));
   if (bridge !== undefined) await supervisor.start(bridgePart(place, bridge));
-}
-
-function describe({ place, https, gateway, bridge }: Server) {
-  const { MQTT_PORT: mqttPort, MQTT_TLS_PORT: mqttTlsPort } = gateway ?? {};
-  return { apiPort: place.ports.api, httpsPort: https?.port, mqttPort, mqttTlsPort, broker: bridge?.['MQTT_URL'] };
+  if (https === undefined) return;
+  const options: FrontOptions = { ...https, apiPort: place.ports.api };
+  await supervisor.start(servicePart('front', { FRONT_OPTIONS: JSON.stringify(options) }));
 }
