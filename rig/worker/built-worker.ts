@@ -3,7 +3,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { cpSync, mkdirSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
+import { delimiter, dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { makeTempDir } from '../temp-dirs.ts';
@@ -29,7 +29,14 @@ export async function buildWorker(buildDir: string): Promise<void> {
   const child = spawn(process.execPath, [wrangler, 'deploy', '--dry-run', '--outdir', buildDir], {
     cwd: root,
     stdio: ['ignore', 'pipe', 'pipe'],
-    env: { ...process.env, WRANGLER_SEND_METRICS: 'false', WRANGLER_HIDE_BANNER: 'true', FORCE_COLOR: '0' },
+    env: {
+      ...process.env,
+      // The build commands of wrangler.toml run this Node, too.
+      PATH: [dirname(process.execPath), process.env['PATH']].join(delimiter),
+      WRANGLER_SEND_METRICS: 'false',
+      WRANGLER_HIDE_BANNER: 'true',
+      FORCE_COLOR: '0',
+    },
   });
   let output = '';
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (output += chunk.toString()));
