@@ -21,16 +21,14 @@ export const address = (about: string, form: string, schemes: string[], credenti
       return url?.username === '' && url.password === '';
     }, `must not hold a user name or a password: ${credentialsRemedy}`);
 
-export const wholeNumber = (least: number, most: number, error = `must be a whole number from ${least} to ${most}`) =>
+export const wholeNumber = (least: number, most: number) =>
   z
     .string()
-    .refine((text) => /^\d+$/.test(text) && Number(text) >= least && Number(text) <= most, error)
+    .refine(
+      (text) => /^\d+$/.test(text) && Number(text) >= least && Number(text) <= most,
+      `must be a whole number from ${least} to ${most}`,
+    )
     .transform(Number);
-
-/** A port to listen on; null: none. */
-export const portOrOff = z.union([z.literal('off').transform(() => null), wholeNumber(1, 65_535)], {
-  error: 'must be a port from 1 to 65535, or off',
-});
 
 export const oneOf = <const T extends readonly [string, ...string[]]>(values: T) =>
   z.enum(values, { error: `must be one of: ${values.join(', ')}` });

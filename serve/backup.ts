@@ -5,7 +5,7 @@ import * as fs from 'node:fs';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { z } from 'zod';
-import { prepareStateDir, readParts } from '../dev/local/state-dir.ts';
+import { prepareStateDir, readParts, takeLock } from '../dev/local/state-dir.ts';
 import { whileSuspended } from '../dev/local/suspend.ts';
 import * as data from './data.ts';
 import { ProblemsError } from './settings.ts';
@@ -21,7 +21,9 @@ export async function backUp(dataDir: string, to: string, keep: number | undefin
   if (!isFolder && keep !== undefined) throw new ProblemsError([`--keep needs a folder, and ${to} is none`]);
   const file = isFolder ? join(resolve(to), `latchwork-${nameOf(takenAt)}.tar.gz`) : resolve(to);
   if (fs.existsSync(file)) throw new ProblemsError([`${file} exists already`]);
-  const copy = fs.mkdtempSync(join(dataDir, 'copy-'));
+  if (takeLock(join(dataDir, 'backup.pid')) !== undefined) throw new ProblemsError(['another backup runs']);
+  const copy = join(dataDir, 'backup-draft');
+  fs.rmSync(copy, { recursive: true, force: true });
   try {
     const suspendedMs = await copyAtOneMoment(dataDir, copy);
     let devices: number | undefined;
@@ -78,7 +80,9 @@ export async function restore(dataDir: string, file: string, isForced: boolean):
   if ((await data.holderOf(dataDir)) !== undefined) throw new ProblemsError([`stop the server with ${dataDir} first`]);
   const hadData = data.hasData(dataDir);
   if (hadData && !isForced) throw new ProblemsError([`${dataDir} has data: --force moves them aside`]);
-  const unpacked = fs.mkdtempSync(join(dataDir, 'restore-'));
+  const unpacked = join(dataDir, 'restore-draft');
+  fs.rmSync(unpacked, { recursive: true, force: true });
+  fs.mkdirSync(unpacked, { mode: 0o700 });
   try {
     runTar(['-xz', '--no-same-owner', '-f', resolve(file), '-C', unpacked]);
     const version = data.readVersion(unpacked);
@@ -87,6 +91,8 @@ export async function restore(dataDir: string, file: string, isForced: boolean):
     if (data.isNewer(version))
       throw new ProblemsError([`Latchwork ${version.program} wrote ${file}: restore it with that`]);
     const aside = join(dataDir, `replaced-${nameOf(new Date().toISOString())}`);
+    // An upgrade that was cut off is of no account for these data.
+    fs.rmSync(join(dataDir, data.upgradeFile), { force: true });
     data.replaceData(dataDir, unpacked, aside);
     if (!hadData) fs.rmdirSync(aside);
     return `${dataDir} has the data of ${mark.takenAt}${hadData ? `, and ${aside} those from before` : ''}. Start the server.`;

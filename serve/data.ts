@@ -17,6 +17,7 @@ import { claimStateDir, takeLock } from '../dev/local/state-dir.ts';
 
 /** Nothing runs without settings: they come last and go first. */
 const members = ['worker', 'spool', 'tls', 'secrets.env', 'version.json', 'restored.json', 'settings.env'];
+export const upgradeFile = 'upgrade.json';
 export const programRoot = join(import.meta.dirname, '..');
 /** Tokens and objects know users, products and devices by numbers. Those given out after the copy must not come again. */
 const numbersAhead = 1_000_000;

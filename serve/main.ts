@@ -1,29 +1,25 @@
 // `npm run serve`: the commands of a server of one's own. Reads the command line and says what went wrong; the work is in the other
 // files of this folder.
-import { statSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { chmodSync, statSync } from 'node:fs';
+import { join, resolve } from 'node:path';
 import { readCommandLine } from '../rig/command-line.ts';
+import { loadSecrets, writeOnce } from '../dev/local/secrets.ts';
 import { fail, print } from '../dev/terminal.ts';
 import { backUp, restore } from './backup.ts';
 import { prepareBuild } from './build.ts';
-import { initialise } from './init.ts';
 import { runServer } from './run.ts';
-import { ProblemsError } from './settings.ts';
+import { ProblemsError, readServer, settingsExample, settingsFile } from './settings.ts';
 import { upgrade } from './upgrade.ts';
 
 const usage = `Usage: npm run serve -- [COMMAND] --data DIR
 
-  run    runs Latchwork with the data and settings in DIR, until SIGTERM; the command if none is named
-  init   --host NAME [--cert FILE --key FILE] [--broker URL]: makes DIR with settings.env and secrets.env
-  build  builds the Worker ahead of the first run, where the program's folder is read-only later
+  run    runs Latchwork with the data and settings in DIR until SIGTERM; the command if none is named
+  init   --host NAME: makes DIR with settings.env and secrets.env; NAME is what devices reach this machine by
+  build  builds the Worker ahead of the first run, for a program's folder that is read-only later
 
   backup   --to FILE, or --to FOLDER [--keep N]: all data, settings and secrets of one moment, also while the server runs
-  restore  FILE [--force]: the data of a backup; --force moves data that are there aside
-  upgrade  run by the new program in a folder beside the present one: takes DIR over, or gives it back if it does not get ready
-
-  --host    the name or address that devices and applications reach this machine by
-  --cert    PEM file: the certificate for --host with its chain; --key: its key. Without them a reverse proxy ends TLS
-  --broker  your MQTT broker, such as mqtts://broker.example.com:8883; without one, devices connect to the gateway
+  restore  FILE [--force]: brings the data of a backup; --force moves data that are there aside
+  upgrade  for a new program beside the present one: takes DIR over, or gives it back if it does not get ready
 
   Exit codes: 0 stopped, 1 failed, 2 something has to be changed first.`;
 
@@ -32,9 +28,6 @@ const needsChange = 2;
 const options = {
   data: { type: 'string' },
   host: { type: 'string' },
-  cert: { type: 'string' },
-  key: { type: 'string' },
-  broker: { type: 'string' },
   to: { type: 'string' },
   keep: { type: 'string' },
   force: { type: 'boolean', default: false },
@@ -60,26 +53,36 @@ try {
 
 async function runCommand(): Promise<void> {
   if (command === 'build') await prepareBuild();
-  else if (command === 'init') await initialise(dataDir(), values);
+  else if (command === 'init') await initialise(dataDir());
   else if (command === 'run') await runServer(dataDir());
-  else if (command === 'backup') print(await backUp(usedDir(), needed(values.to, '--to FILE'), readKeep()));
-  else if (command === 'restore') print(await restore(dataDir(), needed(argument, 'FILE'), values.force));
-  else if (command === 'upgrade') print(await upgrade(usedDir()));
+  else if (command === 'backup') print(await backUp(ownDataDir(), needed(values.to, '--to FILE'), readKeep()));
+  else if (command === 'restore') print(await restore(ownDataDir(), needed(argument, 'FILE'), values.force));
+  else if (command === 'upgrade') print(await upgrade(ownDataDir()));
   else throw new ProblemsError([`there is no command ${command}: npm run serve -- --help shows what there is`]);
+}
+
+/** What is there stays as it is. */
+async function initialise(stateDir: string): Promise<void> {
+  loadSecrets(stateDir);
+  chmodSync(stateDir, 0o700);
+  const path = join(stateDir, settingsFile);
+  const isNew = writeOnce(path, settingsExample.replace(/^MQTT_HOST=$/m, `MQTT_HOST=${values.host ?? ''}`));
+  print(`${path} ${isNew ? 'is made: look through it' : 'stays as it is'}. Building the Worker.`);
+  readServer(stateDir, {});
+  await prepareBuild();
+  print(`Now run: npm run serve -- --data ${stateDir}`);
+  print('In serve are a unit for systemd, and examples of a reverse proxy for Caddy and nginx.');
 }
 
 function dataDir(): string {
   return resolve(needed(values.data, '--data DIR, the folder with data and settings,'));
 }
 
-/** Files that another user writes could not be read by the server. */
-function usedDir(): string {
-  const dir = dataDir();
-  const owner = statSync(dir, { throwIfNoEntry: false })?.uid;
-  if (owner === process.getuid?.()) return dir;
-  throw new ProblemsError([
-    owner === undefined ? `${dir} is missing` : `run it as the user who owns ${dir} (${owner})`,
-  ]);
+/** The server could not read files of another user. */
+function ownDataDir(): string {
+  const owner = statSync(dataDir(), { throwIfNoEntry: false })?.uid;
+  if (owner === undefined || owner === process.getuid?.()) return dataDir();
+  throw new ProblemsError([`run it as the user who owns ${dataDir()}: sudo -u '#${owner}' ...`]);
 }
 
 function readKeep(): number | undefined {

@@ -6,10 +6,12 @@ import { claimStateDir } from '../dev/local/state-dir.ts';
 import { createSupervisor, type Supervisor } from '../dev/local/supervisor.ts';
 import { whenToldToStop } from '../dev/stopping.ts';
 import { askHealth, describeFailure } from '../rig/clients/api.ts';
-import { bridgePart, gatewayPart, newest, workerPart } from '../rig/services/parts.ts';
+import { bridgePart, gatewayPart, newest, servicePart, workerPart } from '../rig/services/parts.ts';
 import { reconcileRestored } from './backup.ts';
 import { prepareBuild } from './build.ts';
+import type { FrontOptions } from './front.ts';
 import { log, logLines } from './log-lines.ts';
+import { tellSystemd, watchServer } from './notices.ts';
 import { readServer, type Server } from './settings.ts';
 import { endUpgrade, enterProgram, noteProgram, rollBack, startAgain, startAgainSignal } from './upgrade.ts';
 
@@ -37,6 +39,7 @@ export async function runServer(dataDir: string): Promise<void> {
     throw error;
   }
   if (isStartingAgain) startAgain();
+  tellSystemd('STOPPING=1');
 }
 
 async function serve(dataDir: string, stopping: AbortSignal): Promise<void> {
@@ -53,11 +56,15 @@ async function serve(dataDir: string, stopping: AbortSignal): Promise<void> {
     const secret = newest(server.place.secrets.OPERATOR_SECRETS);
     const url = `http://127.0.0.1:${server.place.ports.api}`;
     await Promise.race([endUpgrade(dataDir, () => askHealth(url, secret)), untilStopping]);
-    if (!stopping.aborted) log('info', 'serving', describe(server));
-    reconcileRestored(dataDir, url, secret).then(
-      (result) => result !== undefined && log('info', 'reconciled', { result }),
-      (error: unknown) => log('error', 'cannot_reconcile', { problem: describeFailure(error) }),
-    );
+    if (!stopping.aborted) {
+      log('info', 'serving');
+      tellSystemd('--ready');
+      watchServer(server.place);
+      reconcileRestored(dataDir, url, secret).then(
+        (result) => result !== undefined && log('info', 'reconciled', { result }),
+        (error: unknown) => log('error', 'cannot_reconcile', { problem: describeFailure(error) }),
+      );
+    }
     await untilStopping;
     log('info', 'stopping');
   } finally {
@@ -66,13 +73,15 @@ async function serve(dataDir: string, stopping: AbortSignal): Promise<void> {
 }
 
 /** Worker first: it is the last to be stopped. Resolves when all parts are connected. */
-async function startParts({ place, gateway, bridge }: Server, buildDir: string, supervisor: Supervisor): Promise<void> {
+async function startParts(
+  { place, https, gateway, bridge }: Server,
+  buildDir: string,
+  supervisor: Supervisor,
+): Promise<void> {
   await supervisor.start(workerPart(place, buildDir));
   if (gateway !== undefined) await supervisor.start(gatewayPart(place, gateway));
   if (bridge !== undefined) await supervisor.start(bridgePart(place, bridge));
-}
-
-function describe({ place, https, gateway, bridge }: Server) {
-  const { MQTT_PORT: mqttPort, MQTT_TLS_PORT: mqttTlsPort } = gateway ?? {};
-  return { apiPort: place.ports.api, httpsPort: https?.port, mqttPort, mqttTlsPort, broker: bridge?.['MQTT_URL'] };
+  if (https === undefined) return;
+  const options: FrontOptions = { ...https, apiPort: place.ports.api };
+  await supervisor.start(servicePart('front', { FRONT_OPTIONS: JSON.stringify(options) }));
 }

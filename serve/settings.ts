@@ -3,16 +3,26 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseEnv } from 'node:util';
-import { z } from 'zod';
-import * as settings from '../node-service/environment.ts';
-import { findSettingProblems } from '../src/config.ts';
 import { readVars } from '../dev/local/settings.ts';
+import { type CertificateFiles, readCertificate } from '../mqtt-gateway/src/certificate.ts';
 import { type LocalSecrets, type Place, secretNames, workerBindings } from '../rig/services/parts.ts';
+import { findSettingProblems } from '../src/config.ts';
 
 export const settingsFile = 'settings.env';
-export const secretsFile = 'secrets.env';
+const secretsFile = 'secrets.env';
+/** The others are for services that not every server has. */
+const neededSecrets = secretNames.filter((name) => !/^(VAPID|BROKER_API)_/.test(name));
+export const settingsExample = readFileSync(new URL('settings.env.example', import.meta.url), 'utf8');
+const defaults = parseEnv(settingsExample);
 
-/** What an operator has to change before the command can work. */
+/** A site with all its devices is behind one address. After a restart they come back while their former connections end. */
+const gatewayLimits = {
+  MAX_CONNECTIONS_PER_ADDRESS: '4000',
+  MAX_UNAUTHENTICATED: '4000',
+  MAX_UNAUTHENTICATED_PER_ADDRESS: '2000',
+};
+
+/** What an operator has to change before a command can work. */
 export class ProblemsError extends Error {
   override readonly name = 'ProblemsError';
   readonly problems: string[];
@@ -23,128 +33,92 @@ export class ProblemsError extends Error {
   }
 }
 
-/** Vars of the Worker that follow from other settings. */
-const followed = ['BROKER', 'MQTT_HOST', 'MQTT_PORT', 'MQTT_TLS_PORT'];
-
-/** A site with all its devices is behind one address. After a restart they come back while their former connections end. */
-const gatewayLimits = {
-  MAX_CONNECTIONS_PER_ADDRESS: '4000',
-  MAX_UNAUTHENTICATED: '4000',
-  MAX_UNAUTHENTICATED_PER_ADDRESS: '2000',
-};
-
-const loopbackAlone =
-  'must be a port from 1 to 65535, of 127.0.0.1: for other machines use a reverse proxy, or HTTPS_PORT with a certificate';
-
-const settingsSchema = z.object({
-  PUBLIC_HOST: z
-    .string({ error: 'is missing: set it to the name or IPv4 address that devices reach this machine by' })
-    .regex(/^[A-Za-z0-9.-]+$/, 'must be a bare host name or IPv4 address'),
-  API_PORT: settings.wholeNumber(1, 65_535, loopbackAlone).default(8787),
-  HTTPS_PORT: settings.portOrOff.default(null),
-  MQTT_PORT: settings.portOrOff.prefault('1883'),
-  MQTT_TLS_PORT: settings.portOrOff.optional(),
-  TLS_CERT_FILE: z.string().optional(),
-  TLS_KEY_FILE: z.string().optional(),
-  BROKER_URL: settings
-    .address('broker', 'an mqtt:// or mqtts://', ['mqtt:', 'mqtts:'], 'the bridge logs in with BRIDGE_MQTT_PASSWORDS')
-    .optional(),
-  HEALTH_PORT: settings.wholeNumber(1, 65_534).default(9465),
-});
-
 export type Server = {
   place: Place;
-  /** Where browsers and applications reach the API with TLS without a reverse proxy. */
-  https: { port: number; certFile: string; keyFile: string } | undefined;
-  /** Of the gateway; undefined: it does not run. */
+  /** Where everybody reaches the API with TLS, without a reverse proxy. */
+  https: (CertificateFiles & { port: number }) | undefined;
+  /** Environment of the gateway; undefined: devices connect to the broker alone. */
   gateway: Record<string, string> | undefined;
-  /** Of the bridge; undefined: there is no broker. */
+  /** Environment of the bridge; undefined: there is no broker. */
   bridge: Record<string, string> | undefined;
 };
 
 /** @throws ProblemsError */
-export function readServer(dataDir: string, environment: NodeJS.ProcessEnv): Server {
-  const [inFile, secrets] = [settingsFile, secretsFile].map((name) => readEnvFile(join(dataDir, name))) as [
-    NodeJS.Dict<string>,
-    NodeJS.Dict<string>,
-  ];
+export function readServer(stateDir: string, environment: NodeJS.ProcessEnv): Server {
+  const inFile = readEnvFile(join(stateDir, settingsFile));
+  const secrets = readEnvFile(join(stateDir, secretsFile)) as LocalSecrets;
   const vars = readVars();
-  const { given, data, problems } = settings.readSettings(settingsSchema, { ...inFile, ...environment }, []);
-  const unknown = Object.keys(inFile).filter((name) => !(name in settingsSchema.shape) && !(name in vars));
-  problems.push(...unknown.map((name) => `${name} in ${settingsFile} is no setting: remove it or correct its name`));
-  for (const name of secretNames.filter((secret) => secrets[secret] === undefined)) {
+  const names = Object.keys({ ...vars, ...defaults });
+  const inEnvironment = names.filter((name) => (environment[name] ?? '') !== '');
+  const chosen: NodeJS.Dict<string> = { ...defaults, ...inFile };
+  for (const name of inEnvironment) chosen[name] = environment[name];
+  const textOf = (name: string): string => chosen[name] ?? '';
+
+  const unknown = Object.keys(inFile).filter((name) => !names.includes(name));
+  const problems = unknown.map((name) => `${name} in ${settingsFile} is no setting: correct its name or remove it`);
+  for (const name of neededSecrets.filter((secret) => (secrets[secret] ?? '') === '')) {
     problems.push(`${name} is missing in ${secretsFile}: take it from a backup, or let serve init add a new one`);
   }
-  for (const name of ['GATEWAY_SECRETS', 'OPERATOR_SECRETS']) {
-    if (secrets[name] === '') problems.push(`${name} in ${secretsFile} is empty: it needs 32 characters`);
+  /** undefined: off. */
+  const portOf = (name: string, orOff = ''): number | undefined => {
+    const port = Number(textOf(name));
+    if (Number.isInteger(port) && port > 0 && port < 65_536) return port;
+    if (textOf(name) !== orOff)
+      problems.push(`${name} is "${textOf(name)}": give a port from 1 to 65535${orOff && ', or off'}`);
+    return undefined;
+  };
+  const https = portOf('HTTPS_PORT', 'off');
+  const gateway = { tcp: portOf('GATEWAY_PORT', 'off'), tls: portOf('GATEWAY_TLS_PORT', 'off') };
+  const health = portOf('HEALTH_PORT') ?? 0;
+  const files = { certFile: textOf('TLS_CERT_FILE'), keyFile: textOf('TLS_KEY_FILE') };
+  if (https !== undefined || gateway.tls !== undefined) problems.push(...findCertificateProblems(files));
+  if (textOf('RATE_LIMITS') === 'relaxed')
+    problems.push('RATE_LIMITS is relaxed: a server needs its limits, remove it');
+  if (textOf('WEBHOOKS_MAY_BE_LOCAL') === 'true') {
+    problems.push('WEBHOOKS_MAY_BE_LOCAL is true: users could reach into this network, remove it');
   }
-  settings.checkKeyPair(given, ['TLS_CERT_FILE', 'TLS_KEY_FILE'], problems);
-  const tlsPorts = ['HTTPS_PORT', 'MQTT_TLS_PORT'].filter((name) => (given[name] ?? 'off') !== 'off');
-  if (given['TLS_CERT_FILE'] === undefined && tlsPorts.length > 0) {
-    problems.push(`TLS_CERT_FILE is missing: ${tlsPorts.join(' and ')} need a certificate`);
-  }
-  if (given['RATE_LIMITS'] !== undefined && given['RATE_LIMITS'] !== 'production') {
-    problems.push('RATE_LIMITS must be production on a server: remove the setting');
-  }
-  if (given['WEBHOOKS_MAY_BE_LOCAL'] === 'true') {
-    problems.push('WEBHOOKS_MAY_BE_LOCAL must be false on a server: users could make it call this network');
-  }
-  if (data === undefined) throw new ProblemsError(problems);
 
-  const server = toServer(dataDir, data, secrets as LocalSecrets, pick(given, Object.keys(vars)));
-  const ofWorker = findSettingProblems({ ...vars, ...workerBindings(server.place) });
-  problems.push(...ofWorker.map(({ name, problem }) => `${name} ${problem}`));
-  if (problems.length > 0) throw new ProblemsError([...new Set(problems)]);
-  return server;
-}
-
-function toServer(
-  stateDir: string,
-  data: z.infer<typeof settingsSchema>,
-  secrets: LocalSecrets,
-  ofWorker: Record<string, string>,
-): Server {
-  const { PUBLIC_HOST, API_PORT, HTTPS_PORT, MQTT_PORT, TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile } = data;
-  const files = certFile === undefined || keyFile === undefined ? undefined : { certFile, keyFile };
-  const tlsPort = data.MQTT_TLS_PORT === undefined && files !== undefined ? 8883 : (data.MQTT_TLS_PORT ?? null);
-  const broker = data.BROKER_URL === undefined ? undefined : new URL(data.BROKER_URL);
-  // What activated devices are told: the gateway, or the broker with its usual ports beside the one that is known.
-  const told =
-    broker === undefined
-      ? { host: PUBLIC_HOST, mqtt: MQTT_PORT ?? 1883, tls: tlsPort ?? 8883 }
-      : {
-          host: settings.isPlaintext(`mqtt://${broker.hostname}`) ? broker.hostname : PUBLIC_HOST,
-          mqtt: broker.protocol === 'mqtt:' ? Number(broker.port || 1883) : 1883,
-          tls: broker.protocol === 'mqtts:' ? Number(broker.port || 8883) : 8883,
-        };
+  const hasBroker = textOf('MQTT_URL') !== '';
+  const ofWorker = Object.keys(vars).flatMap((name) => (chosen[name] === undefined ? [] : [[name, chosen[name]]]));
   const place: Place = {
     stateDir,
+    // The API speaks plain HTTP: other machines reach it through a reverse proxy or the front.
     bindHost: '127.0.0.1',
-    shownHost: told.host,
-    hasBroker: broker !== undefined,
-    ports: { api: API_PORT, mqtt: told.mqtt, ws: 0, brokerAdmin: 0, health: data.HEALTH_PORT },
+    shownHost: textOf('MQTT_HOST'),
+    hasBroker,
+    ports: { api: portOf('API_PORT') ?? 0, mqtt: gateway.tcp ?? 1883, ws: 0, brokerAdmin: 0, health },
+    ...(gateway.tls !== undefined && { tls: { port: gateway.tls, ...files } }),
     secrets,
-    vars: { ...ofWorker, MQTT_TLS_PORT: String(told.tls) },
+    vars: Object.fromEntries(ofWorker) as Record<string, string>,
   };
-  const tls = files === undefined ? {} : { TLS_CERT_FILE: files.certFile, TLS_KEY_FILE: files.keyFile };
-  const ports = { MQTT_PORT: String(MQTT_PORT ?? 'off'), MQTT_TLS_PORT: String(tlsPort ?? 'off') };
-  const gateway = { LISTEN_HOST: '', ...ports, ...tls, ...gatewayLimits };
-  const bridge = { MQTT_URL: data.BROKER_URL ?? '', HEALTH_PORT: String(data.HEALTH_PORT + 1) };
+  const ofVars = findSettingProblems({ ...vars, ...workerBindings(place) });
+  problems.push(...ofVars.map(({ name, problem }) => `${name} ${problem}`));
+  if (problems.length > 0) throw new ProblemsError([...new Set(problems)]);
   return {
     place,
-    https: files === undefined || HTTPS_PORT === null ? undefined : { port: HTTPS_PORT, ...files },
-    gateway: MQTT_PORT === null && tlsPort === null ? undefined : gateway,
-    bridge: broker === undefined ? undefined : bridge,
+    https: https === undefined ? undefined : { port: https, ...files },
+    gateway:
+      gateway.tcp === undefined && gateway.tls === undefined
+        ? undefined
+        : { LISTEN_HOST: '', MQTT_PORT: textOf('GATEWAY_PORT'), ...gatewayLimits },
+    bridge: hasBroker ? { MQTT_URL: textOf('MQTT_URL'), HEALTH_PORT: String(health + 1) } : undefined,
   };
+}
+
+function findCertificateProblems(files: CertificateFiles): string[] {
+  if (files.certFile === '' || files.keyFile === '') {
+    return ['TLS_CERT_FILE or TLS_KEY_FILE is missing: HTTPS_PORT and GATEWAY_TLS_PORT need a certificate'];
+  }
+  try {
+    readCertificate(files);
+    return [];
+  } catch (error) {
+    return [(error as Error).message];
+  }
 }
 
 /** @throws ProblemsError if there is no such file */
 function readEnvFile(path: string): NodeJS.Dict<string> {
   if (existsSync(path)) return parseEnv(readFileSync(path, 'utf8'));
   throw new ProblemsError([`${path} is missing: npm run serve -- init --host NAME --data DIR makes it`]);
-}
-
-function pick(given: settings.Environment, names: string[]): Record<string, string> {
-  const own = names.filter((name) => !followed.includes(name));
-  return Object.fromEntries(own.flatMap((name) => (given[name] === undefined ? [] : [[name, given[name]]])));
 }

@@ -128,5 +128,5 @@ function readUpgrade(dataDir: string): Upgrade {
 }
 
 function pathOf(dataDir: string): string {
-  return join(dataDir, 'upgrade.json');
+  return join(dataDir, data.upgradeFile);
 }

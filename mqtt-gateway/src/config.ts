@@ -6,6 +6,11 @@ import { readCertificate } from './certificate.ts';
 
 export type GatewayConfig = ReturnType<typeof toConfig>;
 
+/** A port; null if the gateway does not listen. */
+const listening = z.union([z.literal('off').transform(() => null), settings.wholeNumber(1, 65_535)], {
+  error: 'must be a port from 1 to 65535, or off',
+});
+
 const fixedLimits = {
   /** From the first byte of TCP to the Worker's first answer; a device on a slow network needs a few seconds. */
   handshakeMs: 10_000,
@@ -19,8 +24,8 @@ const environmentSchema = z.object({
   ...settings.commonSettings('GATEWAY_SECRET'),
   GATEWAY_SECRET: settings.sharedSecret('GATEWAY_SECRETS'),
   LISTEN_HOST: z.string().optional(),
-  MQTT_PORT: settings.portOrOff.prefault('1883'),
-  MQTT_TLS_PORT: settings.portOrOff.optional(),
+  MQTT_PORT: listening.prefault('1883'),
+  MQTT_TLS_PORT: listening.optional(),
   TLS_CERT_FILE: z.string().optional(),
   TLS_KEY_FILE: z.string().optional(),
   MAX_CONNECTIONS: settings.wholeNumber(1, 1_000_000).default(10_000),

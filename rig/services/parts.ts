@@ -54,7 +54,7 @@ export function brokerPart({ bindHost, ports, tls, secrets }: Place): Part {
   });
 }
 
-function servicePart(name: 'broker' | 'bridge' | 'gateway', settings: Record<string, string>): Part {
+export function servicePart(name: 'broker' | 'bridge' | 'gateway' | 'front', settings: Record<string, string>): Part {
   const env = { ...process.env, ...settings };
   return { name, spawn: () => spawnService(name, { env, detached: true }) };
 }

@@ -3,7 +3,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { cpSync, mkdirSync, rmSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { delimiter, dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { makeTempDir } from '../temp-dirs.ts';
@@ -31,8 +31,8 @@ export async function buildWorker(buildDir: string): Promise<void> {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: {
       ...process.env,
-      // Wrangler runs the scripts of the build by the name `node`.
-      PATH: `${dirname(process.execPath)}:${process.env['PATH'] ?? ''}`,
+      // The build commands of wrangler.toml run this Node, too.
+      PATH: [dirname(process.execPath), process.env['PATH']].join(delimiter),
       WRANGLER_SEND_METRICS: 'false',
       WRANGLER_HIDE_BANNER: 'true',
       FORCE_COLOR: '0',
