@@ -1,5 +1,6 @@
 // `npm run serve` as a process, on free ports with a folder of its own: what it prints, its parts and their processes. Asserts nothing.
 import { execFile, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -20,6 +21,15 @@ export function serveOnce(args: string[], env: Record<string, string> = {}) {
     env: { ...process.env, ...env },
   });
   return { status, output: stdout + stderr };
+}
+
+/** As `serveOnce`, while this process goes on. @param program whose command it is */
+export async function serveMeanwhile(args: string[], program = command): Promise<{ status: number; output: string }> {
+  const child = spawn(process.execPath, [program, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
+  let output = '';
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (output += chunk.toString()));
+  const [status] = (await once(child, 'close')) as [number];
+  return { status, output };
 }
 
 /** A folder as `init` makes it, with free ports and these settings. */
@@ -48,9 +58,9 @@ export class ServerRun extends AwaitedProcess {
   output = '';
 
   /** @param before what the command is an argument of, such as prlimit */
-  constructor(dataDir: string, env: Record<string, string> = {}, before: string[] = []) {
-    const [program = '', ...args] = [...before, process.execPath, command, 'run', '--data', dataDir];
-    super(spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, ...env } }));
+  constructor(dataDir: string, env: Record<string, string> = {}, before: string[] = [], program = command) {
+    const [file = '', ...args] = [...before, process.execPath, program, 'run', '--data', dataDir];
+    super(spawn(file, args, { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, ...env } }));
     this.dataDir = dataDir;
     this.settings = parseEnv(readFileSync(join(dataDir, 'settings.env'), 'utf8'));
     for (const stream of ['stdout', 'stderr'] as const) this.collect(stream, (text) => (this.output += text));
