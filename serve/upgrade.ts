@@ -61,6 +61,10 @@ export function enterProgram(dataDir: string): void {
   rollBack(dataDir, 'The new program ended before it was ready.');
   const { state, to } = readUpgrade(dataDir);
   if (state === 'begin' && to !== own) goOnWith(to);
+  const version = data.readVersion(dataDir);
+  // A unit may name the former program as long as that is there.
+  if (version !== undefined && data.isNewer(version) && version.folder !== own && existsSync(startOf(version.folder)))
+    goOnWith(version.folder);
   refuseNewer(dataDir);
   if (state !== 'begin') return;
   const [former, draft] = [join(dataDir, formerData), join(dataDir, `${formerData}.part`)];
@@ -99,16 +103,12 @@ function noteUpgrade(dataDir: string, state: Upgrade['state'], reason = ''): voi
   data.writeJson(pathOf(dataDir), { ...readUpgrade(dataDir), state, reason });
 }
 
-/** A program that was upgraded goes on to the new one until its unit names that. */
 function refuseNewer(dataDir: string): void {
   const version = data.readVersion(dataDir);
   if (version === undefined || !data.isNewer(version)) return;
-  const { program, folder } = version;
-  if (folder !== own && existsSync(startOf(folder))) goOnWith(folder);
-  const advice = `start that program, in a folder ${folder} beside this one, or restore a backup of this one`;
-  throw new ProblemsError([
-    `Latchwork ${program} wrote ${dataDir}, and this is ${data.ownVersion().program}: ${advice}`,
-  ]);
+  const advice = `start that program, in a folder ${version.folder} beside this one, or restore a backup of this one`;
+  const ours = data.ownVersion().program;
+  throw new ProblemsError([`Latchwork ${version.program} wrote ${dataDir}, and this is ${ours}: ${advice}`]);
 }
 
 /** This process becomes the other program: for systemd or a terminal the server has not ended. */
@@ -120,7 +120,7 @@ function goOnWith(folder: string): never {
 }
 
 function startOf(folder: string): string {
-  return join(data.programRoot, '..', folder, 'serve/start.js');
+  return join(data.programRoot, '..', folder, 'serve/main.ts');
 }
 
 function readUpgrade(dataDir: string): Upgrade {

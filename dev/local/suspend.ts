@@ -12,7 +12,7 @@ const maxSuspensionMs = 10_000;
 export function whileSuspended(groups: number[], work: () => void): number {
   const startedAtMs = performance.now();
   // Lets the groups go on if this process is killed.
-  const guardScript = `sleep ${maxSuspensionMs / 1000}; kill -CONT -- ${groups.map((group) => -group).join(' ')}`;
+  const guardScript = `sleep ${maxSuspensionMs / 1000}; kill -s CONT -- ${groups.map((group) => -group).join(' ')}`;
   const guard = spawn('sh', ['-c', guardScript], { detached: true, stdio: 'ignore' });
   try {
     groups.forEach((group) => killGroup(group, 'SIGSTOP'));

@@ -3,7 +3,7 @@
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Mosquitto } from '../../../rig/brokers/mosquitto.ts';
-import { activateMany, addProduct, signUp } from '../../../rig/clients/accounts.ts';
+import { activate, addProduct, signUp } from '../../../rig/clients/accounts.ts';
 import { ApiError, connectApi } from '../../../rig/clients/api.ts';
 import { findFreePort } from '../../../rig/ports.ts';
 import { membersOfGroup } from '../../../rig/process-group.ts';
@@ -76,15 +76,12 @@ export const serverBackups: Scenario = {
 async function activateIdle({ url }: ServerRun, count: number): Promise<void> {
   const owner = await signUp((credentials) => connectApi(url, credentials));
   const productKey = await addProduct(owner);
-  for (let done = 0; done < count;) {
-    const serials = Array.from({ length: Math.min(8, count - done) }, (_, index) => `IDLE-${done + index}`);
-    try {
-      await activateMany(owner.api, productKey, serials);
-      done += serials.length;
-    } catch (error) {
-      if (!(error instanceof ApiError) || error.code !== 429) throw error;
-      await sleep(5_000);
-    }
+  for (let done = 0; done < count; done += 1) {
+    const answer = await activate(owner.api, productKey, `IDLE-${done}`).catch((error: unknown) => error);
+    if (!(answer instanceof Error)) continue;
+    if (!(answer instanceof ApiError) || answer.code !== 429) throw answer;
+    await sleep(5_000);
+    done -= 1;
   }
 }
 
