@@ -46,14 +46,15 @@ const owner = await signUp((credentials) => connectApi(server.url, credentials))
 const productKey = await addProduct(owner);
 const startedAtMs = performance.now();
 const activations: Activation[] = [];
+const devices: MqttClient[] = [];
 for (let number = 0; number < count; number += 8) {
   const serials = Array.from({ length: Math.min(8, count - number) }, (_, index) => `HOUR-${number + index}`);
-  activations.push(...(await Promise.all(serials.map(activatePatiently))));
+  const activated = await Promise.all(serials.map(activatePatiently));
+  activations.push(...activated);
+  // At once, as boards do: an address may have no more than 200 devices that were never connected.
+  devices.push(...activated.map(connectDevice));
 }
-console.log(`${count} devices activated in ${secondsSince(startedAtMs)} s`);
-const connectingAtMs = performance.now();
-const devices = activations.map(connectDevice);
-await untilOnline(connectingAtMs, 'connected');
+await untilOnline(startedAtMs, 'activated and connected');
 await runFor(minutes * 60_000);
 
 const restartedAtMs = performance.now();
@@ -138,7 +139,7 @@ async function runFor(durationMs: number): Promise<void> {
     const sinceMs = performance.now();
     await sleep(everyMs);
     const [now, tookMs] = [readCpu(), performance.now() - sinceMs];
-    const share = (part: 'worker' | 'gateway') => ((now[part] - before[part]) / tookMs / 10).toFixed(1);
+    const [worker, gateway] = (['worker', 'gateway'] as const).map((part) => (now[part] - before[part]) / tookMs / 10);
     before = now;
     const times = commandMs.sort((a, b) => a - b);
     commandMs = [];
@@ -146,7 +147,7 @@ async function runFor(durationMs: number): Promise<void> {
       `${(atMs / 60_000).toFixed(1).padStart(5)} ${devices.filter(({ connected }) => connected).length}` +
         ` | ${['workerd', 'worker', 'gateway', 'server'].map((name) => memoryOf(name)).join(' ')}` +
         ` | ${filesOf('workerd')} ${filesOf('gateway')} | ${(sizeOf(dataDir) / 1e6).toFixed(0)}` +
-        ` | ${share('worker')} ${share('gateway')} | ${counts.reports} ${counts.lost}` +
+        ` | ${worker?.toFixed(1)} ${gateway?.toFixed(1)} | ${counts.reports} ${counts.lost}` +
         ` | ${counts.commands} ${counts.refused} ${counts.replies}, ${msOf(times, 0.5)} ${msOf(times, 1)} | ${describeLoads()}`,
     );
   }

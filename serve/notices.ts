@@ -2,16 +2,17 @@
 // to be open than the machine allows. Changes nothing.
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
+import { describeFailure } from '../rig/clients/api.ts';
 import type { Place } from '../rig/services/parts.ts';
 import { log } from './log-lines.ts';
 
-const watchEveryMs = 20_000;
+/** A quarter of WatchdogSec in the unit. */
+const watchEveryMs = Number(process.env['WATCHDOG_USEC'] ?? 120e6) / 4_000;
 const filesEveryMs = 3_600_000;
-const answerWithinMs = 10_000;
 /** workerd has a socket and the database of each connected device open: 3 362 files were measured with 1 000 devices. */
 const filesPerDevice = 3.5;
 const filesBeside = 500;
-const ignore = (): void => undefined;
+const noteSilence = (error: unknown): void => log('warn', 'worker_silent', { error: describeFailure(error) });
 
 /** Does nothing without systemd. Node has no sockets of that kind: systemd's own command sends it. */
 export function tellSystemd(...states: string[]): void {
@@ -24,10 +25,10 @@ export function tellSystemd(...states: string[]): void {
 /** Until the process ends. systemd restarts a server whose Worker does not answer (WatchdogSec). */
 export function watchServer({ ports, secrets }: Place): void {
   const api = `http://127.0.0.1:${ports.api}`;
-  const ask = (path: string) => fetch(api + path, { headers, signal: AbortSignal.timeout(answerWithinMs) });
+  const ask = (path: string) => fetch(api + path, { headers, signal: AbortSignal.timeout(watchEveryMs) });
   const headers = { Authorization: `Bearer ${secrets.OPERATOR_SECRETS.replace(/,.*/s, '')}` };
-  const look = () => ask('/health').then(() => tellSystemd('WATCHDOG=1'), ignore);
-  const count = () => ask('/operator/metrics').then((response) => response.text().then(checkFiles), ignore);
+  const look = () => ask('/health').then(() => tellSystemd('WATCHDOG=1'), noteSilence);
+  const count = () => ask('/operator/metrics').then((response) => response.text().then(checkFiles), noteSilence);
   setInterval(() => void look(), watchEveryMs).unref();
   setInterval(() => void count(), filesEveryMs).unref();
   void count();

@@ -60,16 +60,17 @@ export function readServer(stateDir: string, environment: NodeJS.ProcessEnv): Se
     problems.push(`${name} is missing in ${secretsFile}: take it from a backup, or let serve init add a new one`);
   }
   /** undefined: off. */
-  const portOf = (name: string, orOff = ''): number | undefined => {
+  const portOf = (name: string, orOff = ', or off'): number | undefined => {
     const port = Number(textOf(name));
     if (Number.isInteger(port) && port > 0 && port < 65_536) return port;
-    if (textOf(name) !== orOff)
-      problems.push(`${name} is "${textOf(name)}": give a port from 1 to 65535${orOff && ', or off'}`);
+    const isOff = textOf(name) === 'off' && orOff !== '';
+    if (!isOff) problems.push(`${name} is "${textOf(name)}": give a port of this machine from 1 to 65535${orOff}`);
     return undefined;
   };
-  const https = portOf('HTTPS_PORT', 'off');
-  const gateway = { tcp: portOf('GATEWAY_PORT', 'off'), tls: portOf('GATEWAY_TLS_PORT', 'off') };
-  const health = portOf('HEALTH_PORT') ?? 0;
+  // Of loopback: the API and metrics speak plain HTTP. Other machines reach the API through a reverse proxy or the front.
+  const [api = 0, health = 0] = [portOf('API_PORT', ''), portOf('HEALTH_PORT', '')];
+  const https = portOf('HTTPS_PORT');
+  const gateway = { tcp: portOf('GATEWAY_PORT'), tls: portOf('GATEWAY_TLS_PORT') };
   const files = { certFile: textOf('TLS_CERT_FILE'), keyFile: textOf('TLS_KEY_FILE') };
   if (https !== undefined || gateway.tls !== undefined) problems.push(...findCertificateProblems(files));
   if (textOf('RATE_LIMITS') === 'relaxed')
@@ -82,11 +83,10 @@ export function readServer(stateDir: string, environment: NodeJS.ProcessEnv): Se
   const ofWorker = Object.keys(vars).flatMap((name) => (chosen[name] === undefined ? [] : [[name, chosen[name]]]));
   const place: Place = {
     stateDir,
-    // The API speaks plain HTTP: other machines reach it through a reverse proxy or the front.
     bindHost: '127.0.0.1',
     shownHost: textOf('MQTT_HOST'),
     hasBroker,
-    ports: { api: portOf('API_PORT') ?? 0, mqtt: gateway.tcp ?? 1883, ws: 0, brokerAdmin: 0, health },
+    ports: { api, mqtt: gateway.tcp ?? 1883, ws: 0, brokerAdmin: 0, health },
     ...(gateway.tls !== undefined && { tls: { port: gateway.tls, ...files } }),
     secrets,
     vars: Object.fromEntries(ofWorker) as Record<string, string>,
