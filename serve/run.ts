@@ -25,11 +25,7 @@ export async function runServer(dataDir: string): Promise<void> {
   const stopping = new AbortController();
   whenToldToStop(() => stopping.abort());
   process.stdout.on('error', () => stopping.abort());
-  let isStartingAgain = false;
-  process.on(startAgainSignal, () => {
-    isStartingAgain = true;
-    stopping.abort();
-  });
+  process.on(startAgainSignal, () => stopping.abort(startAgainSignal));
   try {
     if (existsSync(dataDir)) await claimStateDir(dataDir);
     enterProgram(dataDir);
@@ -38,7 +34,7 @@ export async function runServer(dataDir: string): Promise<void> {
     rollBack(dataDir, describeFailure(error));
     throw error;
   }
-  if (isStartingAgain) startAgain();
+  if (stopping.signal.reason === startAgainSignal) startAgain();
   tellSystemd('STOPPING=1');
 }
 

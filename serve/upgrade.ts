@@ -5,7 +5,6 @@ import { existsSync, renameSync, rmSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
-import { eventually } from '../rig/changes.ts';
 import { prepareBuild } from './build.ts';
 import * as data from './data.ts';
 import { ProblemsError } from './settings.ts';
@@ -51,7 +50,10 @@ export async function upgrade(dataDir: string): Promise<string> {
 
 /** Tells the server to stop in order and to start again in the same process. */
 export const startAgainSignal = 'SIGUSR2';
-export const startAgain = () => goOnWith(own);
+
+export function startAgain(): never {
+  return goOnWith(own);
+}
 
 /**
  * The first step of each start: goes on to the program that the data belong to, and ends an upgrade that was cut off.
@@ -84,9 +86,12 @@ export function noteProgram(dataDir: string): void {
 /** `findMissing` says what the server still waits for. @throws Error if it waits too long after an upgrade */
 export async function endUpgrade(dataDir: string, findMissing: () => Promise<string | undefined>): Promise<void> {
   if (readUpgrade(dataDir).state !== 'trying') return;
-  let missing: string | undefined;
-  const isReady = async () => (missing = await findMissing()) === undefined;
-  await eventually(() => `the server is ready: ${missing}`, isReady, readyWithinMs);
+  let missing = await findMissing();
+  for (const deadlineMs = Date.now() + readyWithinMs; missing !== undefined; missing = await findMissing()) {
+    if (Date.now() > deadlineMs)
+      throw new Error(`The server is not ready within ${readyWithinMs / 1000} s: ${missing}`);
+    await sleep(lookEveryMs);
+  }
   noteUpgrade(dataDir, 'done');
 }
 

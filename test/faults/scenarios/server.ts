@@ -50,7 +50,7 @@ export const serverBackups: Scenario = {
   title: 'backups of a server under load, each restored to a folder of its own',
   seenBy: 'the API of the restored server',
   run: async ({ count, say }) => {
-    const [backups, idle] = [count(5, 1), count(1_000, 20)];
+    const [backups, idle] = [count(5, 1), count(180, 20)];
     const server = await ServerRun.start(await prepareServer({ LIMITS: 'devicesPerProduct=5000' }));
     const load = await ServerLoad.start(server, { direct: 8, viaBroker: 0, groups: 4, absent: 2 });
     await activateIdle(server, idle);
@@ -72,7 +72,7 @@ export const serverBackups: Scenario = {
   },
 };
 
-/** Objects of devices that do nothing. An address may activate 300 new devices a minute. */
+/** Objects of devices that do nothing. A network may leave 200 of them unused. */
 async function activateIdle({ url }: ServerRun, count: number): Promise<void> {
   const owner = await signUp((credentials) => connectApi(url, credentials));
   const productKey = await addProduct(owner);
