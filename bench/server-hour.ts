@@ -64,7 +64,13 @@ counts.failedLogins = 0;
 server = await ServerRun.start(dataDir);
 console.log(`serving again ${secondsSince(restartedAtMs)} s after the signal`);
 await untilOnline(restartedAtMs, 'back after the restart');
-console.log(`${counts.failedLogins} attempts of devices were refused or broke off meanwhile`);
+console.log(
+  `${counts.failedLogins} attempts of devices were refused or broke off, most while nothing listened. Of the gateway since then:`,
+);
+const metrics = await (await fetch(`http://127.0.0.1:${server.settings['HEALTH_PORT']}/metrics`)).text();
+const shown =
+  /^gateway_(worker_refusals_total|connections_closed_total|connections_refused_total|connect_seconds_(sum|count))/;
+for (const line of metrics.split('\n')) if (shown.test(line) && !line.endsWith(' 0')) console.log(`  ${line}`);
 for (const device of devices) device.end(true);
 await server.kill('SIGTERM');
 process.exit(0);
@@ -88,6 +94,7 @@ function connectDevice({ mqtt: login, topics, deviceId }: Activation): MqttClien
     password,
     clientId,
     reconnectPeriod: retryMs,
+    reconnectOnConnackError: true,
     keepalive: 60,
   });
   client.on('error', () => (counts.failedLogins += 1));

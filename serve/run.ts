@@ -12,10 +12,10 @@ import { prepareBuild } from './build.ts';
 import type { FrontOptions } from './front.ts';
 import { log, logLines } from './log-lines.ts';
 import { tellSystemd, watchServer } from './notices.ts';
-import { readServer, type Server } from './settings.ts';
+import { readServer, siteLimits, type Server } from './settings.ts';
 import { endUpgrade, enterProgram, noteProgram, rollBack, startAgain, startAgainSignal } from './upgrade.ts';
 
-/** A gateway lets its devices go over five seconds; a bridge has to finish what it sends. */
+/** A gateway closes its connections in order; a bridge has to finish what it sends. */
 const patienceMs = 10_000;
 /** Of each Node process. Those of workerd end with the unit's or container's limit. */
 const nodeMemory = '--max-old-space-size=512';
@@ -74,7 +74,7 @@ async function startParts(
   buildDir: string,
   supervisor: Supervisor,
 ): Promise<void> {
-  await supervisor.start(workerPart(place, buildDir));
+  await supervisor.start(workerPart(place, buildDir, siteLimits.ofWorker));
   if (gateway !== undefined) await supervisor.start(gatewayPart(place, gateway));
   if (bridge !== undefined) await supervisor.start(bridgePart(place, bridge));
   if (https === undefined) return;

@@ -15,11 +15,19 @@ const neededSecrets = secretNames.filter((name) => !/^(VAPID|BROKER_API)_/.test(
 export const settingsExample = readFileSync(new URL('settings.env.example', import.meta.url), 'utf8');
 const defaults = parseEnv(settingsExample);
 
-/** A site with all its devices is behind one address. After a restart they come back while their former connections end. */
-const gatewayLimits = {
-  MAX_CONNECTIONS_PER_ADDRESS: '4000',
-  MAX_UNAUTHENTICATED: '4000',
-  MAX_UNAUTHENTICATED_PER_ADDRESS: '2000',
+/**
+ * A site with all its devices is behind one address. After a restart 1 000 devices come back at once, some of them more than once, while
+ * their former connections end.
+ */
+export const siteLimits = {
+  ofWorker: { DIRECT_LIMIT: 6_000 },
+  ofGateway: {
+    // There is no other gateway for the devices meanwhile.
+    DRAIN_SECONDS: '0',
+    MAX_CONNECTIONS_PER_ADDRESS: '4000',
+    MAX_UNAUTHENTICATED: '4000',
+    MAX_UNAUTHENTICATED_PER_ADDRESS: '2000',
+  },
 };
 
 /** What an operator has to change before a command can work. */
@@ -100,7 +108,7 @@ export function readServer(stateDir: string, environment: NodeJS.ProcessEnv): Se
     gateway:
       gateway.tcp === undefined && gateway.tls === undefined
         ? undefined
-        : { LISTEN_HOST: '', MQTT_PORT: textOf('GATEWAY_PORT'), ...gatewayLimits },
+        : { LISTEN_HOST: '', MQTT_PORT: textOf('GATEWAY_PORT'), ...siteLimits.ofGateway },
     bridge: hasBroker ? { MQTT_URL: textOf('MQTT_URL'), HEALTH_PORT: String(health + 1) } : undefined,
   };
 }

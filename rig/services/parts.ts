@@ -101,9 +101,9 @@ export function workerBindings({ shownHost, hasBroker, ports, tls, secrets, vars
   };
 }
 
-export function workerPart(place: Place, buildDir: string): Part {
+export function workerPart(place: Place, buildDir: string, rateLimits: Record<string, number> = {}): Part {
   const { stateDir, bindHost, ports } = place;
-  const options = { buildDir, stateDir, host: bindHost, port: ports.api, bindings: workerBindings(place) };
+  const options = { rateLimits, buildDir, stateDir, host: bindHost, port: ports.api, bindings: workerBindings(place) };
   return { name: 'worker', spawn: () => spawnWorker(options) };
 }
 

@@ -110,17 +110,27 @@ test('a server runs with production limits, tells systemd, heals and stops; its 
   const device = await activate(connectApi(run.url), await addProduct(owner), 'SN-1');
   expect(device.mqtt).toMatchObject({ server: '127.0.0.1', port: Number(run.settings['GATEWAY_PORT']) });
   const { username, password, clientId } = device.mqtt;
-  const board = await connectAsync(run.mqttUrl, { username, password, clientId, reconnectPeriod: 100 });
+  const board = await connectAsync(run.mqttUrl, {
+    username,
+    password,
+    clientId,
+    reconnectPeriod: 100,
+    reconnectOnConnackError: true,
+  });
   const heard: string[] = [];
   board.on('error', () => undefined);
   board.on('message', (topic) => heard.push(topic));
   board.on('connect', () => board.subscribe(device.topics.propertySet, { qos: 1 }));
   await board.subscribeAsync(device.topics.propertySet, { qos: 1 });
-  const isObeyed = async () => {
-    heard.length = 0;
-    await sendCommand(owner.api, device, { action: 'toggle', position: 'up' });
-    await vi.waitFor(() => expect(heard).toEqual([device.topics.propertySet]));
-  };
+  /** Of the commands that a device without its subscription misses none is sent again. */
+  const isObeyed = () =>
+    vi.waitFor(
+      async () => {
+        await sendCommand(owner.api, device, { action: 'toggle', position: 'up' });
+        expect(heard).toContain(device.topics.propertySet);
+      },
+      { timeout: 180_000, interval: 250 },
+    );
   await isObeyed();
 
   await eventually('the schedule has run', async () =>
@@ -134,14 +144,10 @@ test('a server runs with production limits, tells systemd, heals and stops; its 
   for (const part of ['worker', 'gateway']) {
     const before = run.parts[part]!.pid;
     process.kill(before, 'SIGKILL');
-    await vi.waitFor(
-      async () => {
-        expect(run.parts[part]?.pid).not.toBe(before);
-        expect((await dataOf(owner.api.devices[':deviceId'].status.$get({ param: device }))).online).toBe(true);
-        await isObeyed();
-      },
-      { timeout: 180_000, interval: 250 },
-    );
+    await run.changes.until(`another ${part}`, () => run.parts[part]?.pid !== before);
+    heard.length = 0;
+    await isObeyed();
+    expect((await dataOf(owner.api.devices[':deviceId'].status.$get({ param: device }))).online).toBe(true);
   }
   await board.endAsync(true);
 
