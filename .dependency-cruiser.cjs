@@ -5,7 +5,7 @@ const layers = ['domain', 'db', 'pacing', 'objects', 'services', 'http', 'routes
 const after = (layer) => layers.slice(layers.indexOf(layer) + 1);
 
 /** Everything of ours beside the Worker. */
-const otherRooms = 'broker-bridge|mqtt-gateway|matter-bridge|node-service|client|console|dev|rig|bench|test';
+const otherRooms = 'broker-bridge|mqtt-gateway|matter-bridge|node-service|client|console|dev|serve|rig|bench|test';
 
 /** Files below `from` import nothing of ours but `allowed` (regular expressions of paths). */
 const importsOnly = (name, from, allowed) => ({
@@ -72,9 +72,18 @@ module.exports = {
     doesNotImport(
       'product-code-imports-no-tests-or-dev-tools',
       '^(src|broker-bridge|mqtt-gateway|matter-bridge/src|node-service|client|console)/',
-      '^((test|rig|dev|bench)/|matter-bridge/test/)',
+      '^((test|rig|dev|serve|bench)/|matter-bridge/test/)',
     ),
-    doesNotImport('only-tests-import-tests', '^(rig|dev|bench)/', '^(test|matter-bridge/test)/'),
+    // A server runs what `npm start` runs, and the terminal commands start nothing of it.
+    importsOnly('serve-runs-the-parts', '^serve/', [
+      '^(serve|node-service)/',
+      '^dev/(local/(log-files|secrets|settings|state-dir|supervisor|suspend)|stopping|terminal)\\.ts$',
+      '^rig/(services/(parts|processes)|worker/(built-worker|part-process)|clients/api|command-line)\\.ts$',
+      '^mqtt-gateway/src/certificate\\.ts$',
+      '^src/(config|domain/json)\\.ts$',
+    ]),
+    doesNotImport('only-tests-import-a-server', '^(dev|rig|bench)/', '^serve/'),
+    doesNotImport('only-tests-import-tests', '^(rig|dev|serve|bench)/', '^(test|matter-bridge/test)/'),
     doesNotImport('the-rig-is-below-the-benchmarks', '^rig/', '^bench/'),
     {
       name: 'no-circles',

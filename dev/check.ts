@@ -11,7 +11,7 @@ const usage = `Usage: npm run check
   Types, lint, format, imports, unused code, weight and citations. Changes nothing but the
   packages of matter-bridge, which it installs.`;
 
-const rooms = 'src broker-bridge mqtt-gateway matter-bridge node-service client console dev rig test bench';
+const rooms = 'src broker-bridge mqtt-gateway matter-bridge node-service client console dev serve rig test bench';
 
 /** Longest first. */
 const steps = [

@@ -29,7 +29,7 @@ const isCode = (file: string) => /\.(ts|tsx|js|mjs|cjs|css|html|c|h)$/.test(file
 const isTest = (file: string) => /^(test|rig|bench)\/|^[\w-]+\/test\//.test(file);
 /** What runs in production and `npm start`: pages, the client package, examples and settings of tools are none, nor is what is generated. */
 const isProduct = (file: string) =>
-  /^(src|broker-bridge|mqtt-gateway|node-service|dev)\//.test(file) && file !== 'src/worker-env.d.ts';
+  /^(src|broker-bridge|mqtt-gateway|node-service|dev|serve)\//.test(file) && file !== 'src/worker-env.d.ts';
 
 const isMatterBridge = (file: string) => /^matter-bridge\/(?!test\/)/.test(file);
 

@@ -1,5 +1,5 @@
-// Secrets, made once and readable by their owner alone. Those of `npm start` are in the state folder, those of `npm run dev` in
-// .dev.vars, and those of a deployment in .deploy. They are sent nowhere.
+// Secrets, made once and readable by their owner alone. Those of `npm start` and of a server are in its folder, those of
+// `npm run dev` in .dev.vars, and those of a deployment in .deploy. They are sent nowhere.
 import { randomBytes } from 'node:crypto';
 import { chmodSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -7,18 +7,19 @@ import { parseEnv } from 'node:util';
 import { type LocalSecrets, secretNames } from '../../rig/services/parts.ts';
 import { prepareStateDir } from './state-dir.ts';
 
+/** Makes those that are missing; what the file has stays as it is. */
 export function loadSecrets(stateDir: string): LocalSecrets {
   prepareStateDir(stateDir);
   const path = join(stateDir, 'secrets.env');
-  const saved = existsSync(path) ? parseEnv(readFileSync(path, 'utf8')) : {};
-  const secrets = Object.fromEntries(
-    secretNames.map((name) => [name, saved[name] ?? generateSecret(name)]),
-  ) as LocalSecrets;
-  if (secretNames.some((name) => saved[name] === undefined)) {
-    const lines = secretNames.map((name) => `${name}=${secrets[name]}\n`);
-    writePrivateFile(path, `# Made for this machine at the first start. Delete to get new ones.\n${lines.join('')}`);
-  }
-  return secrets;
+  const text = existsSync(path)
+    ? readFileSync(path, 'utf8')
+    : '# Made once for the data in this folder, which needs them.\n';
+  const saved = parseEnv(text);
+  const missing = secretNames.filter((name) => saved[name] === undefined);
+  const made = Object.fromEntries(missing.map((name) => [name, generateSecret(name)]));
+  const lines = Object.entries(made).map(([name, secret]) => `${name}=${secret}\n`);
+  if (lines.length > 0) writePrivateFile(path, text.replace(/[^\n]$/, '$&\n') + lines.join(''));
+  return { ...saved, ...made } as LocalSecrets;
 }
 
 /** Not in .dev.vars.example, which Cloudflare's deploy button offers to everybody. */

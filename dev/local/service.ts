@@ -7,9 +7,10 @@ import { eventually } from '../../rig/changes.ts';
 import { askHealth, describeFailure } from '../../rig/clients/api.ts';
 import { readCommandLine } from '../../rig/command-line.ts';
 import {
-  bridgePart,
   brokerPart,
   gatewayPart,
+  localBridgePart,
+  localVars,
   type Place,
   workerBindings,
   workerPart,
@@ -22,6 +23,7 @@ import { runDemo } from './demo.ts';
 import { choosePorts } from './ports.ts';
 import { loadSecrets, writeDevVars } from './secrets.ts';
 import { checkVars, readSettings, type Settings } from './settings.ts';
+import { writeLogFiles } from './log-files.ts';
 import { claimStateDir } from './state-dir.ts';
 import { createSupervisor, type Supervisor } from './supervisor.ts';
 import { type Addresses, describeDemoSteps } from './try-next.ts';
@@ -82,10 +84,10 @@ async function run(settings: Settings): Promise<void> {
   await buildWorker(buildDir);
   if (isStopping()) return;
 
-  supervisor = createSupervisor(stateDir);
+  supervisor = createSupervisor(stateDir, writeLogFiles(stateDir, isStopping));
   const entry = place.hasBroker ? brokerPart(place) : gatewayPart(place);
   await Promise.all([supervisor.start(workerPart(place, buildDir)), supervisor.start(entry)]);
-  if (place.hasBroker) await supervisor.start(bridgePart(place));
+  if (place.hasBroker) await supervisor.start(localBridgePart(place));
   let missing: string | undefined;
   const isHealthy = async () =>
     isStopping() || (missing = await askHealth(api, place.secrets.OPERATOR_SECRETS)) === undefined;
@@ -111,7 +113,8 @@ async function choosePlace(settings: Settings): Promise<Place> {
   const { mqttTls: port, ...ports } = { ...(await choosePorts(always, bindHost)), ...ofBroker };
   const shownHost = publicHost ?? '127.0.0.1';
   const tls = { port, ...prepareLocalCertificate(stateDir, shownHost) };
-  return { stateDir, bindHost, shownHost, hasBroker, ports, tls, secrets };
+  const vars = localVars(hasBroker, ports);
+  return { stateDir, bindHost, shownHost, hasBroker, ports, tls, secrets, vars };
 }
 
 function printHeader({ stateDir, publicHost }: Settings, place: Place, addresses: Addresses, parts: Supervisor): void {

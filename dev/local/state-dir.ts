@@ -1,4 +1,4 @@
-// The folder STATE_DIR: made if it is missing, held by one `npm start` at a time, with parts.json, which names the processes.
+// The folder STATE_DIR: made if it is missing, held by one `npm start` or server at a time, with parts.json, which names the processes.
 // Knows nothing of the files that the parts keep there.
 import { spawnSync } from 'node:child_process';
 import { existsSync, linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -28,12 +28,17 @@ export function prepareStateDir(stateDir: string): void {
 export async function claimStateDir(stateDir: string): Promise<void> {
   const holder = takeLock(join(stateDir, 'start.pid'));
   if (holder !== undefined) {
-    throw new Error(`Latchwork already runs with ${stateDir} (pid ${holder}): stop it, or choose STATE_DIR=<folder>`);
+    throw new Error(
+      `Latchwork already runs with ${stateDir} (pid ${holder}): stop it, or choose STATE_DIR=<folder> (--data <folder>)`,
+    );
   }
-  const path = join(stateDir, 'parts.json');
-  const parts = existsSync(path) ? (JSON.parse(readFileSync(path, 'utf8')) as PartPids) : {};
-  await endLeftOvers(Object.values(parts).map(({ pid }) => pid));
+  await endLeftOvers(Object.values(readParts(stateDir)).map(({ pid }) => pid));
   writeParts(stateDir, {});
+}
+
+export function readParts(stateDir: string): PartPids {
+  const path = join(stateDir, 'parts.json');
+  return existsSync(path) ? (JSON.parse(readFileSync(path, 'utf8')) as PartPids) : {};
 }
 
 export function writeParts(stateDir: string, parts: PartPids): void {
@@ -55,7 +60,8 @@ export function takeLock(path: string): number | undefined {
     rmSync(draft, { force: true });
   }
   const holder = Number(readFileSync(path, 'utf8'));
-  if (isNodeRunning(holder)) return holder;
+  // In a container each start may have the same id.
+  if (holder !== process.pid && isNodeRunning(holder)) return holder;
   rmSync(path, { force: true });
   return takeLock(path);
 }
@@ -80,7 +86,7 @@ async function endLeftOvers(groups: number[]): Promise<void> {
     const lines = stdout.split('\n').filter((line) => line.includes('workerd'));
     const left = groups.filter((group) => lines.some((line) => parseInt(line) === group));
     if (left.length === 0) return;
-    left.forEach(killGroup);
+    left.forEach((group) => killGroup(group));
     await sleep(50);
   }
 }

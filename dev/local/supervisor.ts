@@ -1,30 +1,37 @@
-// Keeps the parts running. It starts them, starts a part again that ended, keeps their output in STATE_DIR/logs, and stops
-// them in order. Each part leads its own process group, so that Ctrl-C reaches the supervisor alone and nothing a part
+// Keeps the parts running. It starts them, starts a part again that ended, hands on what they print, and stops them in
+// order. Each part leads its own process group, so that Ctrl-C reaches the supervisor alone and nothing a part
 // started survives it. Knows parts by name and command only.
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { createWriteStream, mkdirSync } from 'node:fs';
-import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Part } from '../../rig/services/parts.ts';
 import { killGroup } from '../../rig/worker/built-worker.ts';
-import { fail, say, showTrouble, warn } from '../terminal.ts';
+import { fail } from '../terminal.ts';
 import { writeParts } from './state-dir.ts';
 
 /** Before a part is started again: one that cannot run does not take the processor. */
 const pauseMs = 1_000;
 /** What each part gets to end by itself; three of them have to fit in three seconds. */
-const patienceMs = 800;
+const localPatienceMs = 800;
 
 type Running = { part: Part; child: ChildProcess; exited: Promise<unknown> };
 
+/** Where the lines of the parts go, and what the supervisor says of them. */
+export type Output = {
+  /** Called at each start of the part; the answer takes its lines. */
+  open: (part: string) => (line: string) => void;
+  say: (part: string, text: string) => void;
+  warn: (part: string, text: string) => void;
+  /** Where a person finds the lines. */
+  nameOf: (part: string) => string;
+};
+
 export type Supervisor = ReturnType<typeof createSupervisor>;
 
-export function createSupervisor(stateDir: string) {
+export function createSupervisor(stateDir: string, output: Output, patienceMs = localPatienceMs) {
   const parts = new Map<string, Running>();
   let isStopping = false;
-  const logOf = ({ name }: Part) => join(stateDir, 'logs', `${name}.log`);
   return { start, stop, killAll, pidOf: (name: string) => parts.get(name)?.child.pid };
 
   /**
@@ -37,7 +44,7 @@ export function createSupervisor(stateDir: string) {
     running.child.stderr?.on('data', (chunk: Buffer) => errors.push(chunk.toString()));
     const ready = once(running.child, 'message').then(() => true);
     if (!(await Promise.race([ready, running.exited.then(() => false)]))) {
-      throw new Error(`The ${part.name} did not start; see ${logOf(part)}. ${errors.join('')}`.trim());
+      throw new Error(`The ${part.name} did not start; see ${output.nameOf(part.name)}. ${errors.join('')}`.trim());
     }
     watch(running);
   }
@@ -74,16 +81,9 @@ export function createSupervisor(stateDir: string) {
       ]) => [name, { pid }] as const,
     );
     writeParts(stateDir, Object.fromEntries(pids));
-    mkdirSync(join(stateDir, 'logs'), { recursive: true });
-    const log = createWriteStream(logOf(part), { flags: 'a', mode: 0o600 });
-    // A disk that is full must not end the parts.
-    log.on('error', (error) => warn(part.name, `its log is not written any more: ${error.message}`));
+    const take = output.open(part.name);
     for (const stream of [child.stdout, child.stderr]) {
-      if (stream === null) continue;
-      createInterface({ input: stream }).on('line', (line) => {
-        log.write(`${line}\n`);
-        if (!isStopping) showTrouble(part.name, line);
-      });
+      if (stream !== null) createInterface({ input: stream }).on('line', take);
     }
     return running;
   }
@@ -96,11 +96,14 @@ export function createSupervisor(stateDir: string) {
   }
 
   async function restart({ part, child }: Running, cause: string): Promise<void> {
-    warn(part.name, `ended (pid ${child.pid ?? 0}, ${cause}): starting it again; see ${logOf(part)}`);
+    output.warn(
+      part.name,
+      `ended (pid ${child.pid ?? 0}, ${cause}): starting it again; see ${output.nameOf(part.name)}`,
+    );
     await sleep(pauseMs);
     if (isStopping) return;
     const next = spawn(part);
     watch(next);
-    say(part.name, `started again, pid ${next.child.pid ?? 0}`);
+    output.say(part.name, `started again, pid ${next.child.pid ?? 0}`);
   }
 }

@@ -6,7 +6,8 @@ import { createSecureContext, type SecureContext } from 'node:tls';
 import { describeError, type Log } from '../../node-service/log.ts';
 
 export type CertificateFiles = { certFile: string; keyFile: string };
-type Certificate = { context: SecureContext; expiresAtMs: number; contents: string };
+type Pem = { cert: string; key: string };
+type Certificate = { context: SecureContext; expiresAtMs: number; pem: Pem };
 
 const lookEveryMs = 1_000;
 
@@ -17,7 +18,7 @@ export function readCertificate({ certFile, keyFile }: CertificateFiles): Certif
     const { validTo } = new X509Certificate(cert);
     // A bare TLSSocket limits no renegotiation: a client could ask for one handshake after the other.
     const context = createSecureContext({ cert, key, secureOptions: constants.SSL_OP_NO_RENEGOTIATION });
-    return { context, expiresAtMs: Date.parse(validTo), contents: cert + key };
+    return { context, expiresAtMs: Date.parse(validTo), pem: { cert, key } };
   } catch (error) {
     throw new Error(`TLS_CERT_FILE and TLS_KEY_FILE cannot be used together: ${describeError(error)}`, {
       cause: error,
@@ -25,15 +26,17 @@ export function readCertificate({ certFile, keyFile }: CertificateFiles): Certif
   }
 }
 
-/** `current`: for new connections; open connections keep theirs. @throws Error as `readCertificate` */
-export function watchCertificate(files: CertificateFiles, log: Log) {
+/** `current`: for new connections; open connections keep theirs. `onNew` is told later ones. @throws Error as `readCertificate` */
+export function watchCertificate(files: CertificateFiles, log: Log, onNew?: (pem: Pem) => void) {
   const watched = { current: readCertificate(files), stop: () => clearInterval(timer) };
   let lastProblem: string | undefined;
   const look = (): void => {
     try {
       const contents = readFileSync(files.certFile, 'utf8') + readFileSync(files.keyFile, 'utf8');
-      if (contents === watched.current.contents) return;
+      const { cert, key } = watched.current.pem;
+      if (contents === cert + key) return;
       watched.current = readCertificate(files);
+      onNew?.(watched.current.pem);
       lastProblem = undefined;
       log.info('new certificate in use', { expiresAt: new Date(watched.current.expiresAtMs).toISOString() });
     } catch (error) {

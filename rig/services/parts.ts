@@ -1,8 +1,8 @@
-// The processes of a local run: local broker, Worker and bridge, or Worker and gateway. The only place that maps ports and
+// The processes of a local run and of a server: local broker, Worker, bridge and gateway. The only place that maps ports and
 // secrets to their environment variables. Starts them; the caller watches them.
 import type { ChildProcess } from 'node:child_process';
 import { join } from 'node:path';
-import { bridgeEnvironment, bridgeName, spawnService } from './processes.ts';
+import { bridgeName, spawnService } from './processes.ts';
 import { spawnWorker } from '../worker/built-worker.ts';
 
 export const secretNames = [
@@ -30,6 +30,8 @@ export type Place = {
   /** Where devices may connect with TLS as well. */
   tls?: { port: number; certFile: string; keyFile: string };
   secrets: LocalSecrets;
+  /** Of the Worker, on top of what follows from the rest. */
+  vars: Record<string, string>;
 };
 
 export type Part = {
@@ -41,7 +43,7 @@ export type Part = {
 export function brokerPart({ bindHost, ports, tls, secrets }: Place): Part {
   return servicePart('broker', {
     WORKER_URL: `http://127.0.0.1:${ports.api}`,
-    BROKER_HOOK_SECRET: secrets.BROKER_HOOK_SECRETS,
+    BROKER_HOOK_SECRET: newest(secrets.BROKER_HOOK_SECRETS),
     BROKER_API_KEY: secrets.BROKER_API_KEY,
     BROKER_API_SECRET: secrets.BROKER_API_SECRET,
     BIND_HOST: bindHost,
@@ -52,9 +54,14 @@ export function brokerPart({ bindHost, ports, tls, secrets }: Place): Part {
   });
 }
 
-function servicePart(name: 'broker' | 'bridge' | 'gateway', settings: Record<string, string>): Part {
+export function servicePart(name: 'broker' | 'bridge' | 'gateway' | 'front', settings: Record<string, string>): Part {
   const env = { ...process.env, ...settings };
   return { name, spawn: () => spawnService(name, { env, detached: true }) };
+}
+
+/** Two are live while one replaces the other. */
+export function newest(secrets: string): string {
+  return secrets.replace(/,.*$/s, '');
 }
 
 function tlsEnvironment(tls: Place['tls']): Record<string, string> {
@@ -65,18 +72,13 @@ function tlsEnvironment(tls: Place['tls']): Record<string, string> {
 /** Browser applications under development. */
 const localOrigins = 'http://localhost:*,http://127.0.0.1:*';
 
-/** Vars and secrets of a Worker beside the local broker or the gateway. */
-export function workerBindings({ shownHost, hasBroker, ports, tls, secrets }: Place): Record<string, string> {
+/** Vars of a Worker that is tried out on this machine. */
+export function localVars(hasBroker: boolean, ports: Pick<Ports, 'brokerAdmin'>): Record<string, string> {
   const ofBroker = {
     BROKER_REPORTS_CONNECTIONS: 'true',
     BROKER_API_URL: `http://127.0.0.1:${ports.brokerAdmin}`,
   };
   return {
-    ...secrets,
-    BROKER: hasBroker ? 'bridge' : 'none',
-    MQTT_HOST: shownHost,
-    MQTT_PORT: String(ports.mqtt),
-    ...(tls !== undefined && { MQTT_TLS_PORT: String(tls.port) }),
     ...(hasBroker && ofBroker),
     CORS_ORIGINS: process.env['CORS_ORIGINS'] ?? localOrigins,
     RATE_LIMITS: process.env['RATE_LIMITS'] ?? 'relaxed',
@@ -87,41 +89,60 @@ export function workerBindings({ shownHost, hasBroker, ports, tls, secrets }: Pl
   };
 }
 
-export function workerPart(place: Place, buildDir: string): Part {
+/** Vars and secrets of the Worker. */
+export function workerBindings({ shownHost, hasBroker, ports, tls, secrets, vars }: Place): Record<string, string> {
+  return {
+    ...secrets,
+    BROKER: hasBroker ? 'bridge' : 'none',
+    MQTT_HOST: shownHost,
+    MQTT_PORT: String(ports.mqtt),
+    ...(tls !== undefined && { MQTT_TLS_PORT: String(tls.port) }),
+    ...vars,
+  };
+}
+
+export function workerPart(place: Place, buildDir: string, rateLimits: Record<string, number> = {}): Part {
   const { stateDir, bindHost, ports } = place;
-  const options = { buildDir, stateDir, host: bindHost, port: ports.api, bindings: workerBindings(place) };
+  const options = { rateLimits, buildDir, stateDir, host: bindHost, port: ports.api, bindings: workerBindings(place) };
   return { name: 'worker', spawn: () => spawnWorker(options) };
 }
 
-export function bridgePart({ stateDir, ports, secrets }: Place): Part {
+/** @param environment says which broker, at least */
+export function bridgePart({ stateDir, ports, secrets }: Place, environment: Record<string, string>): Part {
   return servicePart('bridge', {
-    ...bridgeEnvironment({
-      workerUrl: `http://127.0.0.1:${ports.api}`,
-      mqttUrl: `mqtt://127.0.0.1:${ports.mqtt}`,
-      spoolDir: join(stateDir, 'spool'),
-    }),
+    WORKER_URL: `http://127.0.0.1:${ports.api}`,
+    SPOOL_DIR: join(stateDir, 'spool'),
+    MQTT_CLIENT_ID: bridgeName,
     BRIDGE_ID: 'local',
-    BRIDGE_SECRET: secrets.BRIDGE_SECRETS,
+    BRIDGE_SECRET: newest(secrets.BRIDGE_SECRETS),
     MQTT_USERNAME: bridgeName,
-    MQTT_PASSWORD: secrets.BRIDGE_MQTT_PASSWORDS,
-    // The local broker speaks nothing newer; trying MQTT 5 first would cost a refused login at every start.
-    MQTT_PROTOCOL: '3.1.1',
+    MQTT_PASSWORD: newest(secrets.BRIDGE_MQTT_PASSWORDS),
     HEALTH_PORT: String(ports.health),
     LOG_FORMAT: 'json',
+    ...environment,
   });
 }
 
-export function gatewayPart({ bindHost, ports, tls, secrets }: Place): Part {
+/** The bridge of the local broker. */
+export function localBridgePart(place: Place): Part {
+  // The local broker speaks nothing newer; trying MQTT 5 first would cost a refused login at every start.
+  return bridgePart(place, { MQTT_URL: `mqtt://127.0.0.1:${place.ports.mqtt}`, MQTT_PROTOCOL: '3.1.1' });
+}
+
+export function gatewayPart(
+  { bindHost, ports, tls, secrets }: Place,
+  environment: Record<string, string> = { DRAIN_SECONDS: '0' },
+): Part {
   return servicePart('gateway', {
     WORKER_URL: `http://127.0.0.1:${ports.api}`,
-    GATEWAY_SECRET: secrets.GATEWAY_SECRETS,
+    GATEWAY_SECRET: newest(secrets.GATEWAY_SECRETS),
     LISTEN_HOST: bindHost,
     MQTT_PORT: String(ports.mqtt),
     ...tlsEnvironment(tls),
-    // All devices of a local run may come from one address, and come back at once.
+    // All devices may come from one address, and come back at once.
     MAX_UNAUTHENTICATED_PER_ADDRESS: '1000',
-    DRAIN_SECONDS: '0',
     HEALTH_PORT: String(ports.health),
     LOG_FORMAT: 'json',
+    ...environment,
   });
 }

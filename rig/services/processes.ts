@@ -25,6 +25,7 @@ const scripts = {
   gateway: 'mqtt-gateway/src/main.ts',
   matter: 'matter-bridge/src/main.ts',
   broker: 'dev/broker/broker.ts',
+  front: 'serve/front.ts',
 } as const;
 
 type LogLine = { level: string; message: string } & Record<string, unknown>;

@@ -3,7 +3,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { cpSync, mkdirSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
+import { delimiter, dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { makeTempDir } from '../temp-dirs.ts';
@@ -11,10 +11,10 @@ import type { WorkerOptions } from './worker-process.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
-/** Kills every process of a group at once; false if there was none. */
-export function killGroup(groupId: number): boolean {
+/** Kills every process of a group at once, or sends another signal; false if there was none. */
+export function killGroup(groupId: number, signal: NodeJS.Signals = 'SIGKILL'): boolean {
   try {
-    process.kill(-groupId, 'SIGKILL');
+    process.kill(-groupId, signal);
     return true;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ESRCH') return false;
@@ -29,7 +29,14 @@ export async function buildWorker(buildDir: string): Promise<void> {
   const child = spawn(process.execPath, [wrangler, 'deploy', '--dry-run', '--outdir', buildDir], {
     cwd: root,
     stdio: ['ignore', 'pipe', 'pipe'],
-    env: { ...process.env, WRANGLER_SEND_METRICS: 'false', WRANGLER_HIDE_BANNER: 'true', FORCE_COLOR: '0' },
+    env: {
+      ...process.env,
+      // The build commands of wrangler.toml run this Node, too.
+      PATH: [dirname(process.execPath), process.env['PATH']].join(delimiter),
+      WRANGLER_SEND_METRICS: 'false',
+      WRANGLER_HIDE_BANNER: 'true',
+      FORCE_COLOR: '0',
+    },
   });
   let output = '';
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (output += chunk.toString()));
@@ -61,7 +68,7 @@ export function spawnWorker(options: WorkerOptions): ChildProcess {
       WRANGLER_LOG: 'error',
       WRANGLER_SEND_METRICS: 'false',
       // wrangler and Miniflare are 20 MB of JavaScript, parsed at every start and restart.
-      NODE_COMPILE_CACHE: join(options.buildDir, '../compile-cache'),
+      NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'] ?? join(options.buildDir, '../compile-cache'),
       // SCHEDULE_SECONDS may be among them.
       ...options.bindings,
       WORKER_OPTIONS: JSON.stringify(options),

@@ -25,10 +25,13 @@ export class RateLimiter extends WorkerEntrypoint {
 
 export default {};`;
 
-/** What binds them in place of Miniflare's. */
-export function bindRateLimits(limits: V4WorkerOptions['ratelimits'] = {}): V4WorkerOptions['serviceBindings'] {
+/** What binds them in place of Miniflare's; `others` replace single limits. */
+export function bindRateLimits(
+  limits: V4WorkerOptions['ratelimits'] = {},
+  others: Record<string, number> = {},
+): V4WorkerOptions['serviceBindings'] {
   const bindings = Object.entries(limits).map(([name, { namespace_id: namespace, simple }]) => {
-    const props = { namespace, limit: simple.limit, period: simple.period ?? 60 };
+    const props = { namespace, limit: others[name] ?? simple.limit, period: simple.period ?? 60 };
     return [name, { name: counterName, entrypoint: 'RateLimiter', props }];
   });
   return Object.fromEntries(bindings) as V4WorkerOptions['serviceBindings'];

@@ -31,6 +31,8 @@ export type WorkerOptions = {
   port: number;
   /** Vars and secrets, whether wrangler.toml names them or not. */
   bindings: Record<string, string>;
+  /** In the place of those of wrangler.toml, by name: uses in a period. */
+  rateLimits?: Record<string, number>;
   /** Other Workers in the same workerd. */
   neighbours?: Neighbour[];
   /** A module of our own that is the entry in place of the built one, which it imports as `./index.js`. */
@@ -95,7 +97,10 @@ async function runWorker(options: WorkerOptions): Promise<RunningPart> {
     ...(bindings['WEBHOOKS_MAY_BE_LOCAL'] !== 'true' && { outboundService: publicNetwork.name }),
     // Straight to the Worker: Miniflare's own entry in front of it takes half of the requests a second.
     unsafeDirectSockets: [{ host, port }],
-    serviceBindings: { ...bindRateLimits((workerOptions as V4WorkerOptions).ratelimits), [assets.binding]: assetsName },
+    serviceBindings: {
+      ...bindRateLimits((workerOptions as V4WorkerOptions).ratelimits, options.rateLimits),
+      [assets.binding]: assetsName,
+    },
   } as V4WorkerOptions;
   // Static files are a Worker of their own here, because Miniflare puts its router in front of any that has some.
   const assetsWorker = {

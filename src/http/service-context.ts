@@ -12,7 +12,10 @@ const message = 'not configured: run `npm run dev` once on a laptop, `npm run de
 export const createServiceContext = createMiddleware<AppEnv>(async (c, next) => {
   try {
     const address = networkOf(c.req.header('CF-Connecting-IP') ?? 'unknown');
-    c.set('context', createContext(c.env, readConfig(c.env), address, c.req.url));
+    // Behind a proxy that ends TLS. Addresses that are handed out begin with the scheme that the client sees.
+    const isTls = c.req.header('X-Forwarded-Proto') === 'https';
+    const url = isTls ? c.req.url.replace(/^http:/, 'https:') : c.req.url;
+    c.set('context', createContext(c.env, readConfig(c.env), address, url));
   } catch (error) {
     if (!(error instanceof SettingsError)) throw error;
     log('error', 'settings', { requestId: c.var.requestId, error: error.message });

@@ -14,6 +14,7 @@ import { poison } from './scenarios/poison.ts';
 import { redelivered } from './scenarios/redelivered.ts';
 import type { Scenario } from './rig/scenario.ts';
 import { leases, schedules } from './scenarios/schedules.ts';
+import { serverBackups, serverKills } from './scenarios/server.ts';
 import { spoolDamage, spoolFull } from './scenarios/spool-faults.ts';
 import { takeOvers } from './scenarios/take-overs.ts';
 import { webhooks } from './scenarios/webhooks.ts';
@@ -53,10 +54,14 @@ export const timeScenarios: Scenario[] = [schedules, leases, webhooks, bulk];
 /** Everything runs as `npm start` runs it. */
 export const localScenarios: Scenario[] = [localLoad];
 
+/** A server of one's own. */
+export const serverScenarios: Scenario[] = [serverKills, serverBackups];
+
 export const scenarios: Scenario[] = [
   ...workerSideScenarios,
   ...bridgeSideScenarios,
   ...directScenarios,
   ...timeScenarios,
   ...localScenarios,
+  ...serverScenarios,
 ];
