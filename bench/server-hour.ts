@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import mqtt, { type MqttClient } from 'mqtt';
 import { type Activation, activate, addProduct, sendCommand, type Session, signUp } from '../rig/clients/accounts.ts';
-import { ApiError, connectApi } from '../rig/clients/api.ts';
+import { ApiError, connectApi, describeFailure } from '../rig/clients/api.ts';
 import { readCommandLine } from '../rig/command-line.ts';
 import { membersOfGroup, readIfThere } from '../rig/process-group.ts';
 import { prepareServer, ServerRun } from '../rig/services/server-run.ts';
@@ -162,10 +162,14 @@ async function runFor(durationMs: number): Promise<void> {
 }
 
 async function command({ api }: Session): Promise<void> {
-  const device = activations[Math.floor(Math.random() * activations.length)]!;
+  const device = activations[Math.floor(Math.random() * activations.length)];
+  if (device === undefined) return;
   sentAtMs.set(device.deviceId, performance.now());
   counts.commands += 1;
-  await sendCommand(api, device, { action: 'toggle', position: 'up' }).catch(() => (counts.refused += 1));
+  await sendCommand(api, device, { action: 'toggle', position: 'up' }).catch((error: unknown) => {
+    counts.refused += 1;
+    console.log(`a command failed: ${describeFailure(error)}`);
+  });
   sentAtMs.delete(device.deviceId);
 }
 

@@ -54,7 +54,7 @@ export type Server = {
 /** @throws ProblemsError */
 export function readServer(stateDir: string, environment: NodeJS.ProcessEnv): Server {
   const inFile = readEnvFile(join(stateDir, settingsFile));
-  const secrets = readEnvFile(join(stateDir, secretsFile)) as LocalSecrets;
+  const secrets = readEnvFile(join(stateDir, secretsFile));
   const vars = readVars();
   const names = Object.keys({ ...vars, ...defaults });
   const inEnvironment = names.filter((name) => (environment[name] ?? '') !== '');
@@ -96,7 +96,7 @@ export function readServer(stateDir: string, environment: NodeJS.ProcessEnv): Se
     hasBroker,
     ports: { api, mqtt: gateway.tcp ?? 1883, ws: 0, brokerAdmin: 0, health },
     ...(gateway.tls !== undefined && { tls: { port: gateway.tls, ...files } }),
-    secrets,
+    secrets: secrets as LocalSecrets,
     vars: Object.fromEntries(ofWorker) as Record<string, string>,
   };
   const ofVars = findSettingProblems({ ...vars, ...workerBindings(place) });

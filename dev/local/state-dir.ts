@@ -8,6 +8,9 @@ import { killGroup } from '../../rig/worker/built-worker.ts';
 
 const leftOversEndWithinMs = 2_000;
 
+/** Locks of this process. */
+const held = new Set<string>();
+
 type PartPids = Record<string, { pid: number }>;
 
 /** @throws Error in one line */
@@ -53,6 +56,7 @@ export function takeLock(path: string): number | undefined {
   try {
     linkSync(draft, path);
     process.once('exit', () => rmSync(path, { force: true }));
+    held.add(path);
     return undefined;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
@@ -60,8 +64,8 @@ export function takeLock(path: string): number | undefined {
     rmSync(draft, { force: true });
   }
   const holder = Number(readFileSync(path, 'utf8'));
-  // In a container each start may have the same id.
-  if (holder !== process.pid && isNodeRunning(holder)) return holder;
+  // In a container each start may have the same id: a lock of this id that is not held here was left behind.
+  if (holder === process.pid ? held.has(path) : isNodeRunning(holder)) return holder;
   rmSync(path, { force: true });
   return takeLock(path);
 }

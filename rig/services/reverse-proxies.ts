@@ -43,11 +43,8 @@ export class ReverseProxy {
     const child = spawn(binaries[name], args, { stdio: ['ignore', 'ignore', 'pipe'], env });
     let said = '';
     child.stderr.on('data', (chunk: Buffer) => (said += chunk.toString()));
-    const ended = once(child, 'exit').then(() => {
-      throw new Error(`${name} did not start: ${said}`);
-    });
-    await Promise.race([untilListening(port), ended]);
-    ended.catch(() => undefined);
+    const isUp = await Promise.race([untilListening(port).then(() => true), once(child, 'exit').then(() => false)]);
+    if (!isUp) throw new Error(`${name} did not start: ${said}`);
     return new ReverseProxy(port, child);
 
     function nginxSettings(): string {

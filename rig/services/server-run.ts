@@ -38,12 +38,13 @@ export async function prepareServer(settings: Record<string, string> = {}): Prom
   // Builds the Worker, which two must not do at once.
   const init = [process.execPath, command, 'init', '--host', '127.0.0.1', '--data', dataDir];
   await promisify(execFile)('flock', [join(tmpdir(), 'latchwork-serve-build.lock'), ...init]);
-  const ports = await Promise.all(portNames.map(async (name) => [name, String(await findFreePort())]));
-  changeSettings(dataDir, { ...Object.fromEntries(ports), ...settings });
+  const ports: Record<string, string> = {};
+  for (const name of portNames) ports[name] = String(await findFreePort());
+  changeSettings(dataDir, { ...ports, ...settings });
   return dataDir;
 }
 
-export function changeSettings(dataDir: string, settings: Record<string, string>): void {
+function changeSettings(dataDir: string, settings: Record<string, string>): void {
   const path = join(dataDir, 'settings.env');
   const names = Object.keys(settings);
   const kept = readFileSync(path, 'utf8')
@@ -59,7 +60,7 @@ export class ServerRun extends AwaitedProcess {
 
   /** @param before what the command is an argument of, such as prlimit */
   constructor(dataDir: string, env: Record<string, string> = {}, before: string[] = [], program = command) {
-    const [file = '', ...args] = [...before, process.execPath, program, 'run', '--data', dataDir];
+    const [file, ...args] = [...before, process.execPath, program, 'run', '--data', dataDir];
     super(spawn(file, args, { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, ...env } }));
     this.dataDir = dataDir;
     this.settings = parseEnv(readFileSync(join(dataDir, 'settings.env'), 'utf8'));

@@ -12,7 +12,7 @@ import { connectApi, dataOf } from '../../rig/clients/api.ts';
 import { Mosquitto, mosquittoMissing } from '../../rig/brokers/mosquitto.ts';
 import { findFreePort } from '../../rig/ports.ts';
 import { groupMembers } from '../../rig/services/local-run.ts';
-import { changeSettings, prepareServer, serveOnce, ServerRun } from '../../rig/services/server-run.ts';
+import { prepareServer, serveOnce, ServerRun } from '../../rig/services/server-run.ts';
 import { makeTempDir } from '../../rig/temp-dirs.ts';
 
 const runs: ServerRun[] = [];
@@ -44,7 +44,7 @@ test('init makes a private folder once; what it finds stays, and a secret that i
   expect(secretsOf(dataDir)).toEqual({
     ...others,
     MAIL_SECRET: 'kept',
-    GATEWAY_SECRETS: expect.stringMatching(/^.{43}$/),
+    GATEWAY_SECRETS: expect.stringMatching(/^.{43}$/) as string,
   });
   expect(secretsOf(dataDir)['GATEWAY_SECRETS']).not.toBe(GATEWAY_SECRETS);
   expect(readFileSync(join(dataDir, 'secrets.env'), 'utf8')).toMatch(/^# mine\n/);
