@@ -66,6 +66,8 @@ export function spawnWorker(options: WorkerOptions): ChildProcess {
       ...process.env,
       TMPDIR: tempDir,
       WRANGLER_LOG: 'error',
+      // By default a file in the home folder at each start.
+      WRANGLER_LOG_PATH: tempDir,
       WRANGLER_SEND_METRICS: 'false',
       // wrangler and Miniflare are 20 MB of JavaScript, parsed at every start and restart.
       NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'] ?? join(options.buildDir, '../compile-cache'),
