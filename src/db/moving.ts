@@ -7,11 +7,12 @@ import type { MovedPlace, MovedRow } from '../protocol/operator.ts';
 import { isDatabaseAway, runTogether, type Database } from './client.ts';
 import { apiKeys, blockedSenders, collections, userLimits, users } from './schema/accounts.ts';
 import { deviceInvitations, deviceMembers, devices, deviceTransfers } from './schema/devices.ts';
-import { products } from './schema/products.ts';
+import { products, productUsage } from './schema/products.ts';
 
 /** In the order in which rows refer to each other. Sessions, tokens, events of accounts and what jobs have left over stay. */
 const ofDevices = [devices, deviceMembers, deviceInvitations, deviceTransfers];
-const moved = [users, userLimits, blockedSenders, products, ...ofDevices, apiKeys, collections].map((table) => {
+const ofProducts = [products, productUsage];
+const moved = [users, userLimits, blockedSenders, ...ofProducts, ...ofDevices, apiKeys, collections].map((table) => {
   const { name, columns, primaryKeys } = getTableConfig(table);
   // Triggers write `search_name`.
   const stored = columns.filter((column) => column.generated === undefined && column.name !== 'search_name');

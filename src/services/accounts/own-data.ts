@@ -2,8 +2,10 @@
 import { eraseUser, findErasedUser, findProductOfOthers } from '../../db/accounts/operator.ts';
 import type { DeviceInRowOrder } from '../../db/devices/devices.ts';
 import { inPerson } from '../../domain/access.ts';
+import { daysKept } from '../../domain/device/core/history.ts';
+import { maxSeries } from '../../domain/device/usage/series.ts';
 import type { ListPosition } from '../../domain/pagination.ts';
-import { dayMs } from '../../domain/time.ts';
+import { dayMs, toIso } from '../../domain/time.ts';
 import { RefusedError } from '../../domain/refusal.ts';
 import { runInBackground, type ServiceContext } from '../../context.ts';
 import { log } from '../../log.ts';
@@ -17,7 +19,7 @@ import { pageGuestLinks } from '../devices/guest-links.ts';
 import { pageOffers, releaseDevice } from '../devices/ownership.ts';
 import { pageBlocked, pageIncoming, pageInvitations, pageMembers } from '../devices/sharing.ts';
 import { schedulesOf } from '../devices/times.ts';
-import { pageEvents, readProperties, readStatus } from '../devices/views.ts';
+import { pageEvents, readHistory, readProperties, readStatus, readUsage } from '../devices/views.ts';
 import { witnessOf } from '../devices/witness.ts';
 import { noticesOf } from '../notices.ts';
 import { revokeAccount, takeHoldings } from '../operations/operator.ts';
@@ -29,7 +31,7 @@ import { deliver } from './mails.ts';
 import { pageSecurityEvents } from './security-events.ts';
 import { pageSessions } from './sessions.ts';
 
-/** Each takes up to nine calls of its object. */
+/** Each takes up to twenty calls of its object. */
 const devicesPerPage = 20;
 /** No list of an account or a device is longer, except products beyond the quota that is usual. */
 const everyDevice = { search: undefined, productKey: undefined, statusCode: undefined, role: undefined };
@@ -63,6 +65,7 @@ async function exportAccount(context: ServiceContext, caller: InSession): Promis
     scenes: await collectionsOf(context, actor, 'scene').list(all),
     webhooks: await webhooksOf(context, actor).list(all),
     notices: await noticesOf(context, userId).list(all),
+    zone: await noticesOf(context, userId).readZone(),
     noticeSettings: await noticesOf(context, userId).readSettings(),
     pushSubscriptions: await noticesOf(context, userId).listSubscriptions(),
     invitations: await pageIncoming(context, userId, all),
@@ -78,10 +81,20 @@ async function exportDevice(
 ): Promise<Record<string, unknown>> {
   const { deviceId, role } = record;
   const actor = inPerson(userId);
+  const properties = await readProperties(context, actor, deviceId);
+  // A day more or less, as the zone is: what is older is not kept.
+  const firstOf = (days: number) => toIso(Date.now() - (days - 2) * dayMs).slice(0, 10);
+  const numbers = properties.list.filter(({ value }) => typeof value === 'number').slice(0, maxSeries);
+  const histories = numbers.map(({ name: property }) => {
+    return readHistory(context, actor, deviceId, { property, step: 'day', from: firstOf(daysKept.hours) });
+  });
+  const days = readUsage(context, actor, deviceId, { step: 'day', from: firstOf(daysKept.day) });
   return {
     ...record,
     present: await readStatus(context, actor, deviceId),
-    properties: await readProperties(context, actor, deviceId),
+    properties,
+    usage: await resultOr(null, days),
+    histories: await resultOr(null, Promise.all(histories)),
     events: await pageEvents(context, actor, deviceId, all),
     commands: await pageCommands(context, actor, deviceId, all),
     schedules: await schedulesOf(context, actor, deviceId).list(all),

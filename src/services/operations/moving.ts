@@ -18,6 +18,7 @@ const [online, offline] = [1, 2];
 
 type UserRecord = {
   settings: NoticeSettings;
+  zone: string;
   webhooks: Webhook[];
   webhookSecrets: Record<string, ExportedSettings>;
 };
@@ -33,7 +34,8 @@ export async function exportPage(context: ServiceContext, { after }: { after: Mo
   return { lines: await Promise.all(whole), next };
 }
 
-async function exportRecord({ env }: ServiceContext, { in: table, row }: MovedLine) {
+async function exportRecord(context: ServiceContext, { in: table, row }: MovedLine) {
+  const { env } = context;
   if (table === 'devices') return callDevice(env, String(row['device_id']), 'idempotent').exportRecord();
   if (table !== 'users') return null;
   const userId = Number(row['id']);
@@ -42,8 +44,9 @@ async function exportRecord({ env }: ServiceContext, { in: table, row }: MovedLi
   const secrets = webhooks.map(async ({ webhookId }) => {
     return [webhookId, await callWebhook(env, webhookId, 'idempotent').exportSettings()] as const;
   });
-  const record: UserRecord = { settings, webhooks, webhookSecrets: Object.fromEntries(await Promise.all(secrets)) };
-  return record;
+  const { zone } = await noticesOf(context, userId).readZone();
+  const webhookSecrets = Object.fromEntries(await Promise.all(secrets));
+  return { settings, zone, webhooks, webhookSecrets } satisfies UserRecord;
 }
 
 /** @throws RefusedError invalid_input for a page that fits no table */
@@ -85,8 +88,9 @@ function importDevice({ env }: ServiceContext, { row }: MovedLine, record: Devic
 
 async function importUser(context: ServiceContext, { row, record }: MovedLine): Promise<void> {
   const userId = Number(row['id']);
-  const { settings, webhooks, webhookSecrets } = record as UserRecord;
+  const { settings, zone, webhooks, webhookSecrets } = record as UserRecord;
   await noticesOf(context, userId).writeSettings(settings);
+  await noticesOf(context, userId).writeZone(zone);
   for (const webhook of webhooks) {
     const { webhookId, url } = webhook;
     const secrets = webhookSecrets[webhookId] ?? { end: null, secrets: [] };

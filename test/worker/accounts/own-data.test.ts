@@ -41,8 +41,10 @@ it('gets the account and its devices, page by page, without a secret', async () 
   expect(first).toMatchObject({ status: 200, data: { account: { email: user.email } } });
   expect(first.data.account?.['apiKeys']).toMatchObject({ total: 1, list: [{ description: 'mine' }] });
   expect(first.data.account?.['sessions']).toMatchObject({ total: 1 });
+  expect(first.data.account?.['zone']).toEqual({ zone: 'UTC' });
   expect(first.data.devices).toHaveLength(20);
   expect(first.data.devices[0]).toMatchObject({ role: 'owner', present: { online: false }, schedules: { list: [] } });
+  expect(first.data.devices[0]).toMatchObject({ usage: { list: expect.any(Array) as unknown }, histories: [] });
   const text = JSON.stringify(first.data);
   for (const word of ['Hash', 'secret', 'digest', 'sk_']) expect(text).not.toContain(word);
   const rest = await exportOf(user, `?after=${encodeURIComponent(first.data.next ?? '')}`);

@@ -71,12 +71,7 @@ const lostAfterMs = 10 * minuteMs;
 export const outgoingSlice: Slice<OutgoingSlice> = {
   initial: { last: 0, unansweredFrom: null, askAtMs: 0, tellsEnds: false, consumers: [] },
   row: 'own',
-  read: (saved) => ({
-    ...saved,
-    askAtMs: 0,
-    tellsEnds: false,
-    consumers: saved.consumers.map((consumer) => ({ ...consumer, isUnderWay: false })),
-  }),
+  read: (saved) => withoutMemory(saved),
   isWorthSaving: ({ outgoing: saved }, { outgoing }) => {
     if (saved === outgoing) return false;
     if (saved.unansweredFrom !== outgoing.unansweredFrom || (saved.last === 0 && outgoing.last > 0)) return true;
@@ -104,7 +99,13 @@ export const outgoingSlice: Slice<OutgoingSlice> = {
   },
   // Former readers have no right to what is not sent yet. A number never returns.
   onNewOwner: ({ outgoing: { last } }) => ({ ...outgoingSlice.initial, last }),
+  onMove: ({ outgoing }) => withoutMemory(outgoing),
 };
+
+function withoutMemory(outgoing: OutgoingSlice): OutgoingSlice {
+  const consumers = outgoing.consumers.map((consumer) => ({ ...consumer, isUnderWay: false }));
+  return { ...outgoing, askAtMs: 0, tellsEnds: false, consumers };
+}
 
 const idsOf = ({ consumers }: OutgoingSlice) => consumers.map(({ webhookId }) => webhookId).join();
 const progressOf = ({ consumers }: OutgoingSlice) =>

@@ -63,6 +63,11 @@ export const usageSlice: Slice<UsageSlice> = {
     return hasContent(state) ? today.toMs + spreadOf(state) : Infinity;
   },
   onNewOwner: 'forget',
+  // Of the time from then on, only where the device is connected something is known.
+  onMove: ({ usage, presence }) => {
+    const seenAtMs = Math.max(usage.sinceMs, presence.connection.lastOnlineAtMs ?? 0);
+    return usage.value === 'unknown' ? usage : change(usage, Math.min(seenAtMs, usage.today.toMs), 'unknown');
+  },
 };
 
 function spreadOf({ identity }: DeviceState): number {
