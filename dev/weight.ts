@@ -14,13 +14,13 @@ const usage = `Usage: npm run weight
 readCommandLine({ name: 'npm run weight', usage, options: {} }, () => undefined);
 
 const bounds = {
-  'product source, lines': 36_250,
-  'tests, rig and benchmarks, lines': 48_250,
+  'product source, lines': 38_900,
+  'tests, rig and benchmarks, lines': 51_400,
   'Matter bridge, lines': 600,
   'documents, words': 30_500,
   'settable limits': 40,
   'files in the largest folder': 20,
-  'folders at the top': 15,
+  'folders at the top': 16,
   'patched libraries': 0,
 };
 

@@ -40,7 +40,8 @@ export async function upgrade(dataDir: string): Promise<string> {
   data.writeJson(pathOf(dataDir), { state: 'begin', from, to: own });
   if (server === undefined) return `No server runs with ${dataDir}: its next start goes on with ${own}.`;
   process.kill(server, startAgainSignal);
-  for (const deadlineMs = Date.now() + endsWithinMs; Date.now() < deadlineMs; await sleep(lookEveryMs)) {
+  for (const deadlineMs = Date.now() + endsWithinMs; Date.now() < deadlineMs;) {
+    await sleep(lookEveryMs);
     const { state, reason } = readUpgrade(dataDir);
     if (state === 'done') return `${own} serves now. ${join(dataDir, formerData)} has the data from before.`;
     if (state === 'failed') throw new Error(`${from} serves again, with the data from before. ${reason}`);

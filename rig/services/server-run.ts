@@ -44,7 +44,7 @@ export async function prepareServer(settings: Record<string, string> = {}): Prom
   return dataDir;
 }
 
-function changeSettings(dataDir: string, settings: Record<string, string>): void {
+export function changeSettings(dataDir: string, settings: Record<string, string>): void {
   const path = join(dataDir, 'settings.env');
   const names = Object.keys(settings);
   const kept = readFileSync(path, 'utf8')

@@ -129,7 +129,7 @@ it('a reconciliation refuses a cursor that is none', async () => {
   expect(await reconcile('yes')).toMatchObject({ status: 400 });
 });
 
-it('numbers that were given out before a restore are skipped by the statement of docs/operations.md', async () => {
+it('numbers that were given out before a restore are skipped by the statement of docs/running.md', async () => {
   const update = "UPDATE sqlite_sequence SET seq = seq + 1000000 WHERE name IN ('users', 'products', 'devices')";
   await env.DB.prepare(update).run();
   expect((await createUser()).userId).toBe(owner.userId + 1_000_001);
