@@ -13,7 +13,7 @@ import {
 import { basename, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { z } from 'zod';
-import { claimStateDir, takeLock } from '../dev/local/state-dir.ts';
+import { endFormerParts, takeLock } from '../dev/local/state-dir.ts';
 
 /** Nothing runs without settings: they come last and go first. */
 const members = ['worker', 'spool', 'tls', 'secrets.env', 'version.json', 'restored.json', 'settings.env'];
@@ -55,8 +55,7 @@ export function writeJson(path: string, content: object): void {
 /** The process that has the folder, if it is another. Otherwise no server can start before this process ends. */
 export async function holderOf(dataDir: string): Promise<number | undefined> {
   const holder = takeLock(join(dataDir, 'start.pid'));
-  // Ends what a killed server left.
-  if (holder === undefined) await claimStateDir(dataDir);
+  if (holder === undefined) await endFormerParts(dataDir);
   return holder;
 }
 

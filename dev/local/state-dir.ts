@@ -35,6 +35,11 @@ export async function claimStateDir(stateDir: string): Promise<void> {
       `Latchwork already runs with ${stateDir} (pid ${holder}): stop it, or choose STATE_DIR=<folder> (--data <folder>)`,
     );
   }
+  await endFormerParts(stateDir);
+}
+
+/** Of a run that was killed. Only who has the folder may call it. */
+export async function endFormerParts(stateDir: string): Promise<void> {
   await endLeftOvers(Object.values(readParts(stateDir)).map(({ pid }) => pid));
   writeParts(stateDir, {});
 }
