@@ -1,7 +1,7 @@
 // The folder STATE_DIR: made if it is missing, held by one `npm start` or server at a time, with parts.json, which names the processes.
 // Knows nothing of the files that the parts keep there.
 import { spawnSync } from 'node:child_process';
-import { existsSync, linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { killGroup } from '../../rig/worker/built-worker.ts';
@@ -50,7 +50,10 @@ export function readParts(stateDir: string): PartPids {
 }
 
 export function writeParts(stateDir: string, parts: PartPids): void {
-  writeFileSync(join(stateDir, 'parts.json'), `${JSON.stringify(parts, null, 2)}\n`);
+  const path = join(stateDir, 'parts.json');
+  // A reader gets the former one meanwhile.
+  writeFileSync(`${path}.part`, `${JSON.stringify(parts, null, 2)}\n`);
+  renameSync(`${path}.part`, path);
 }
 
 /** Until this process ends. Returns the process that has the lock, or undefined if this one has it now. */

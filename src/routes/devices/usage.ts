@@ -29,7 +29,7 @@ export const deviceUsageRoutes = createRouter()
       ...withCsv(mayRead('Read what a device reported of a numeric property', schemas.historySchema)),
       description:
         'Quarters of 30 days, 4 days at once; hours of 365 days, 16 days at once; or 365 days. Of the first 8 numeric properties of ' +
-        'a day. Reports of an unchanged value, and of `wifi_rssi`, may be missing in it, but for the first of each quarter.',
+        'a day. Reports of an unchanged value, and of the signal strength, may be missing in it, but for the first of each quarter.',
       request: { query: schemas.historyQuerySchema },
     }),
     (c) => {

@@ -85,16 +85,14 @@ async function exportDevice(
   // A day more or less, as the zone is: what is older is not kept.
   const firstOf = (days: number) => toIso(Date.now() - (days - 2) * dayMs).slice(0, 10);
   const numbers = properties.list.filter(({ value }) => typeof value === 'number').slice(0, maxSeries);
-  const histories = numbers.map(({ name: property }) => {
-    return readHistory(context, actor, deviceId, { property, step: 'day', from: firstOf(daysKept.hours) });
-  });
-  const days = readUsage(context, actor, deviceId, { step: 'day', from: firstOf(daysKept.day) });
+  const readNumber = ({ name: property }: { name: string }) =>
+    readHistory(context, actor, deviceId, { property, step: 'day', from: firstOf(daysKept.hours) });
   return {
     ...record,
     present: await readStatus(context, actor, deviceId),
     properties,
-    usage: await resultOr(null, days),
-    histories: await resultOr(null, Promise.all(histories)),
+    usage: await resultOr(null, readUsage(context, actor, deviceId, { step: 'day', from: firstOf(daysKept.day) })),
+    histories: await resultOr(null, Promise.all(numbers.map(readNumber))),
     events: await pageEvents(context, actor, deviceId, all),
     commands: await pageCommands(context, actor, deviceId, all),
     schedules: await schedulesOf(context, actor, deviceId).list(all),

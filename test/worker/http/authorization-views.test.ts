@@ -89,6 +89,8 @@ const table: Record<string, Record<string, string>> = {
     'owner productOwner': 'publicKey list[].subscriptionId list[].host list[].createdAt',
     'operator viewer stranger': 'publicKey list',
   },
+  // Of these members, each is what the caller's other routes answer.
+  '/api/v1/users/me/export': { 'owner productOwner operator viewer stranger': 'account devices next' },
   '/api/v1/users/me/zone': { 'owner productOwner operator viewer stranger': 'zone' },
   '/api/v1/webhooks': {
     'owner productOwner manage': paged(webhook),
@@ -234,9 +236,10 @@ it('shows each caller the members of the table and no others, on every GET of th
       const response = await readAs(name, path);
       const { data } = await response.json<{ data: unknown }>();
       const refusal = [401, 403, 404].includes(response.status) ? [''] : [`${response.status}`];
-      shown[`${name} ${path}`] = response.ok ? [...new Set(membersOf(data))].sort() : refusal;
-      const [, members = ''] = Object.entries(row).find(([callersOf]) => callersOf.split(' ').includes(name)) ?? [];
-      expected[`${name} ${path}`] = members.split(' ').sort();
+      const members = (value: object) => (path.endsWith('/export') ? Object.keys(value) : membersOf(value));
+      shown[`${name} ${path}`] = response.ok ? [...new Set(members(data as object))].sort() : refusal;
+      const [, wanted = ''] = Object.entries(row).find(([callersOf]) => callersOf.split(' ').includes(name)) ?? [];
+      expected[`${name} ${path}`] = wanted.split(' ').sort();
     }
   }
   expect(shown).toEqual(expected);
