@@ -49,6 +49,10 @@ function print(type: ts.Type, checker: ts.TypeChecker): string {
     const [item] = checker.getTypeArguments(type as ts.TypeReference);
     return `(${item === undefined ? 'never' : print(item, checker)})[]`;
   }
+  if (checker.isTupleType(type)) {
+    const items = checker.getTypeArguments(type as ts.TypeReference);
+    return `[${items.map((item) => print(item, checker)).join(', ')}]`;
+  }
   if (type.getCallSignatures().length > 0) throw new Error(`not JSON: ${checker.typeToString(type)}`);
   const members = checker.getPropertiesOfType(type).map((member) => {
     const mark = (member.flags & ts.SymbolFlags.Optional) === 0 ? '' : '?';

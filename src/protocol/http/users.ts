@@ -157,10 +157,12 @@ const afterText =
 export const ownDataQuerySchema = z.object({ after: cursorSchema.optional().openapi({ description: afterText }) });
 export const ownDataSchema = objectSchema('OwnData', {
   account: z
-    .looseObject({})
+    .record(z.string(), z.unknown())
     .nullable()
     .openapi({ description: 'Sessions, keys, products, groups and so on, as their own routes list them.' }),
-  devices: z.array(z.looseObject({})).openapi({ description: 'That you own or that are shared with you.' }),
+  devices: z
+    .array(z.record(z.string(), z.unknown()))
+    .openapi({ description: 'That you own or that are shared with you.' }),
   next: z.string().nullable().openapi({ description: 'Null: these are the last devices.' }),
 });
 export const accountDeletedSchema = objectSchema('AccountDeleted', {

@@ -14,7 +14,13 @@ const asConfirmed = declaring(confirmedFor('manageKeys'), ...confirmedErrors);
 export const apiKeyRoutes = createRouter()
   .openapi(
     route('post', '/', {
-      ...asConfirmed('Create an API key', schemas.createdApiKeySchema, 'not_found', 'too_many_api_keys'),
+      ...asConfirmed(
+        'Create an API key',
+        schemas.createdApiKeySchema,
+        'not_found',
+        'device_not_found',
+        'too_many_api_keys',
+      ),
       description:
         'The value is shown this once. A user has at most 20 keys, or as many as the operator allows. A key may be held to ' +
         'scopes and to the devices of one product; without them it may do everything that keys may. `manage` amounts to ' +
