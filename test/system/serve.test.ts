@@ -94,7 +94,10 @@ test('run refuses what a server must not do, all of it at once, and says what to
   expect(problems.join()).not.toContain('short,');
   rmSync(secrets);
   expect(problemsOf()).toEqual([expect.stringMatching(/secrets.env is missing: npm run serve -- init/)]);
-  expect(serveOnce([])).toMatchObject({ status: 2, output: expect.stringMatching(/--data DIR.* is missing/) as string });
+  expect(serveOnce([])).toMatchObject({
+    status: 2,
+    output: expect.stringMatching(/--data DIR.* is missing/) as string,
+  });
 });
 
 test('a server runs with production limits, tells systemd, heals and stops; its output is JSON lines alone', async () => {
