@@ -55,8 +55,9 @@ export type OutgoingSlice = {
   last: number;
   /** Number before the first event that was noted while an answer of a directory was missing. */
   unansweredFrom: number | null;
-  /** Memory only: directories are asked again after this time; somebody is told of the end of a command. */
+  /** Memory only: directories are asked again after this time. */
   askAtMs: number;
+  /** Memory only: a webhook or a home wants to know when a command ends. */
   tellsEnds: boolean;
   consumers: readonly Consumer[];
 };
