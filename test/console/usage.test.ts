@@ -122,12 +122,15 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the history of a dev
     await said('One day', /3 presses: 3 by people\.$/);
   });
 
-  it('offers to count in days of the browser', async () => {
+  it('says which days are counted, and leads its owner to the zone', async () => {
     await page.getByText('Days are those of UTC.').waitFor();
-    await page.getByRole('button', { name: 'Count in days of Europe/Berlin' }).click();
-    await page.getByText('From the next day on, they are those of Europe/Berlin.').waitFor();
+    await page.getByRole('link', { name: 'Change the zone' }).click();
+    await page.getByLabel('Time zone of your days').selectOption('Europe/Berlin');
+    await page.getByRole('button', { name: 'Save the zone' }).click();
+    await page.getByText('Saved.').waitFor();
     expect(await dataOf(stage.owner.api.users.me.zone.$get())).toEqual({ zone: 'Europe/Berlin' });
-    await page.getByRole('button', { name: /^Count in/ }).waitFor({ state: 'detached' });
+    await page.goBack();
+    await page.getByText('From the next day on, they are those of Europe/Berlin.').waitFor();
   });
 
   it.each([

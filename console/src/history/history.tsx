@@ -1,13 +1,13 @@
 // What happened to a device, and what it reported: all that is looked back at.
 import { dataOf } from '@latchwork/client';
 import { useComputed, useSignal } from '@preact/signals';
-import { Action, Problem } from '../parts/form.tsx';
+import { Problem } from '../parts/form.tsx';
 import { useRead } from '../parts/read.ts';
 import { Timeline } from '../parts/timeline.tsx';
+import { hrefOf } from '../router.ts';
 import { ago, clockTime, nowMs } from '../state/clock.ts';
 import type { DeviceView, Properties } from '../state/device.ts';
 import { session } from '../state/session.ts';
-import { browserZone } from '../times/draft.ts';
 import { texts } from '../texts.ts';
 import { usageTexts } from '../texts/usage.ts';
 import { addDays, daysKept } from './days.ts';
@@ -65,25 +65,16 @@ function Usage({ view }: { view: DeviceView }) {
   );
 }
 
-/** In which days are counted. Their owner may take that of the browser. */
+/** In which days are counted. Its owner changes it in the settings. */
 function Zone({ zone, isOwner }: { zone: string; isOwner: boolean }) {
-  const zoneRoute = session().api.users.me.zone;
-  const { value: own } = useRead(() => (isOwner ? dataOf(zoneRoute.$get()) : Promise.resolve({ zone })));
-  const next = own.value?.zone ?? zone;
+  const { zone: own } = session().api.users.me;
+  const { value } = useRead(() => (isOwner ? dataOf(own.$get()) : Promise.resolve({ zone })));
+  const next = value.value?.zone ?? zone;
   return (
-    <div class="bar">
-      <p class="hint">
-        {usageTexts.zone(zone)} {next !== zone && usageTexts.nextZone(next)}
-      </p>
-      {isOwner && next === 'UTC' && browserZone !== 'UTC' && (
-        <Action
-          label={usageTexts.takeZone(browserZone)}
-          onPress={async () => {
-            own.value = await dataOf(zoneRoute.$put({ json: { zone: browserZone } }));
-          }}
-        />
-      )}
-    </div>
+    <p class="hint">
+      {usageTexts.zone(zone)} {next !== zone && usageTexts.nextZone(next)}{' '}
+      {isOwner && <a href={hrefOf({ screen: 'settings' })}>{usageTexts.changeZone}</a>}
+    </p>
   );
 }
 

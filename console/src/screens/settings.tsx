@@ -11,6 +11,7 @@ import { session, signOut } from '../state/session.ts';
 import { texts } from '../texts.ts';
 import { accountTexts } from '../texts/account.ts';
 import { BlockedSenders } from './settings-blocked.tsx';
+import { DayZone, OwnData } from './settings-data.tsx';
 import { ApiKeys } from './settings-keys.tsx';
 import { SecurityEvents } from './settings-security.tsx';
 import { Sessions } from './settings-sessions.tsx';
@@ -51,6 +52,7 @@ function AccountTab() {
       <ApiKeys key={`keys ${version.value}`} />
       <BlockedSenders />
       <SecurityEvents />
+      <OwnData />
     </>
   );
 }
@@ -87,6 +89,7 @@ function Account() {
         </div>
       )}
       <Problem text={problem} />
+      <DayZone />
     </section>
   );
 }

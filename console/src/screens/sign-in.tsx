@@ -4,7 +4,7 @@ import { Field, Form } from '../parts/form.tsx';
 import { Title } from '../parts/title.tsx';
 import { decode } from '../router.ts';
 import { isLoopback } from '../state/claim.ts';
-import { hasEnded, register, signIn } from '../state/session.ts';
+import { leftBecause, register, signIn } from '../state/session.ts';
 import { texts } from '../texts.ts';
 
 const filledIn = takeFilledIn();
@@ -18,7 +18,7 @@ export function SignIn() {
         <img src="icon.svg" alt="" width="32" height="32" /> {texts.product}
       </Title>
       <p class="tagline">{words.tagline}</p>
-      {hasEnded.value && <p class="notice">{words.ended}</p>}
+      {leftBecause.value !== null && <p class="notice">{words[leftBecause.value]}</p>}
       <section class="card">
         <h2>{isNew.value ? words.registerTitle : words.title}</h2>
         {isNew.value ? (

@@ -15,8 +15,8 @@ export const pushEntryKey = 'latchwork.push';
 const current = signal<Session | null>(null);
 let currentLogin: string | null = null;
 
-/** True after the service ended a session by itself, until the next login. */
-export const hasEnded = signal(false);
+/** Why nobody is signed in, unless the person signed out; a word of the texts. Null again with the next login. */
+export const leftBecause = signal<'ended' | 'deleted' | 'releasing' | null>(null);
 export const isSignedIn = computed(() => current.value !== null);
 
 /** Of a screen that is shown to signed-in users only. */
@@ -35,7 +35,7 @@ export async function signIn(username: string, password: string): Promise<void> 
   const login = { username, password, ...(deviceToken !== null && { deviceToken }) };
   const opened = await Session.logIn(baseUrl, login, options);
   if (opened.deviceToken !== undefined) localStorage.setItem(deviceTokenKey, opened.deviceToken);
-  hasEnded.value = false;
+  leftBecause.value = null;
   currentLogin = crypto.getRandomValues(new Uint32Array(2)).join('-');
   localStorage.setItem(loginKey, currentLogin);
   current.value = opened;
@@ -61,6 +61,15 @@ export async function signOutEverywhere(): Promise<void> {
   await endPush();
 }
 
+/** Deletes the user for good, and signs out. @throws ApiError, NoAnswerError; then nothing has changed here */
+export async function deleteAccount(password: string): Promise<void> {
+  const { isComplete } = await dataOf(session().api.users.me.$delete({ json: { password } }));
+  leftBecause.value = isComplete ? 'deleted' : 'releasing';
+  localStorage.removeItem(deviceTokenKey);
+  forget();
+  await endPush();
+}
+
 /** Notices of this user are not shown to the next one. The service drops its entry when the push service says that it is gone. */
 export async function endPush(): Promise<void> {
   localStorage.removeItem(pushEntryKey);
@@ -79,7 +88,8 @@ const options: SessionOptions = {
     return 'locks' in navigator ? navigator.locks.request(renewalLock, renewNow) : renewNow();
   },
   onEnded: () => {
-    hasEnded.value = true;
+    // A deleted account ends its sessions, too.
+    leftBecause.value ??= 'ended';
     forget();
   },
 };
@@ -98,7 +108,7 @@ function resume(): void {
   if (tokens !== null && current.value !== null && login === currentLogin) return;
   currentLogin = login;
   current.value = tokens === null ? null : Session.resume(baseUrl, tokens, options);
-  if (tokens !== null) hasEnded.value = false;
+  if (tokens !== null) leftBecause.value = null;
 }
 
 function readTokens(): Tokens | null {

@@ -23,6 +23,25 @@ export const accountTexts = {
     endSessions: 'Sign out everywhere else',
     endKeys: 'Delete all API keys: somebody with the old password may have made one',
   },
+  data: {
+    zone: 'Time zone of your days',
+    zoneHint:
+      'The history of your devices is counted in them. Another zone counts from the next day of each device on.',
+    saveZone: 'Save the zone',
+    zoneSaved: 'Saved.',
+    title: 'Your data',
+    hint: 'One JSON file: your account, and each device that you own or that is shared with you, with its history. It holds no passwords and no keys.',
+    download: 'Download all of it',
+    reading: (devices: string) => `${devices} so far.`,
+    waiting: (seconds: number) => ` The service asks to wait for ${seconds} s.`,
+    saved: (devices: string) => `The file has ${devices}.`,
+    remove: 'Delete the account',
+    removeHint:
+      'Your devices are released, and stop working until somebody sets them up again. Your products are deleted. All sessions, keys, webhooks and shares end, and your email is forgotten. This cannot be undone: download your data first.',
+    removeConfirm: 'Delete it for good',
+    productInUse:
+      'Other people have devices of your products. They have to release them first; or ask the operator of the service.',
+  },
   verification: {
     title: 'Confirm your email',
     hint: 'Then others can share devices with you, and you with them.',

@@ -14,5 +14,7 @@ export const signInTexts = {
     toSignIn: 'Have an account? Sign in',
     ended:
       'Your session has ended: it was signed out elsewhere, the password was changed, or it was not used for long. Sign in again.',
+    deleted: 'Your account is deleted, and your devices are released.',
+    releasing: 'Your account is deleted. Some of your devices are still being released: that takes minutes.',
   },
 };

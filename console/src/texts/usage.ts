@@ -45,5 +45,5 @@ export const usageTexts = {
   download: 'Download as CSV',
   zone: (zone: string) => `Days are those of ${zone}.`,
   nextZone: (zone: string) => `From the next day on, they are those of ${zone}.`,
-  takeZone: (zone: string) => `Count in days of ${zone}`,
+  changeZone: 'Change the zone',
 };

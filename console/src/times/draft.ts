@@ -11,6 +11,11 @@ export const kinds = ['time', 'sunrise', 'sunset', 'once'] as const satisfies re
 export const weekdays = ['mon', 'tue', 'wed', 'thu', 'fri', 'sat', 'sun'] as const satisfies readonly Weekday[];
 export const browserZone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
+export function zoneOptions(present: string) {
+  const zones = new Set([browserZone, present, 'UTC', ...Intl.supportedValuesOf('timeZone')]);
+  return [...zones].map((zone) => [zone, zone] as const);
+}
+
 const emptyForm = {
   command: 'up' as CommandName,
   duration: '500',

@@ -6,7 +6,7 @@ import { InputError } from '../errors.ts';
 import { Field, Form, Select, type FieldProps } from '../parts/form.tsx';
 import type { Device } from '../state/device.ts';
 import { timesTexts } from '../texts/times.ts';
-import { browserZone, draftOf, formOf, kinds, weekdays, type CommandName, type Kind } from './draft.ts';
+import { draftOf, formOf, kinds, weekdays, zoneOptions, type CommandName, type Kind } from './draft.ts';
 import { PlaceFields } from './place-fields.tsx';
 import { Preview } from './preview.tsx';
 import type { Times } from './times-view.ts';
@@ -97,15 +97,7 @@ export function ScheduleForm({ times, mode, schedule, onDone }: Props) {
             ))}
           </fieldset>
         )}
-        <Select
-          label={words.zone}
-          name="zone"
-          value={start.zone}
-          options={[...new Set([browserZone, start.zone, ...Intl.supportedValuesOf('timeZone')])].map((zone) => [
-            zone,
-            zone,
-          ])}
-        />
+        <Select label={words.zone} name="zone" value={start.zone} options={zoneOptions(start.zone)} />
         <details class="more" open={[start.name, start.from, start.until, start.except].some((text) => text !== '')}>
           <summary>{words.more}</summary>
           {field('name', { maxLength: 100 })}
