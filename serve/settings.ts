@@ -3,7 +3,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseEnv } from 'node:util';
-import { readVars } from '../dev/local/settings.ts';
+import { findLocalVars, readVars } from '../dev/local/settings.ts';
 import { type CertificateFiles, readCertificate } from '../mqtt-gateway/src/certificate.ts';
 import { type LocalSecrets, type Place, secretNames, workerBindings } from '../rig/services/parts.ts';
 import { findSettingProblems } from '../src/config.ts';
@@ -81,11 +81,7 @@ export function readServer(stateDir: string, environment: NodeJS.ProcessEnv): Se
   const gateway = { tcp: portOf('GATEWAY_PORT'), tls: portOf('GATEWAY_TLS_PORT') };
   const files = { certFile: textOf('TLS_CERT_FILE'), keyFile: textOf('TLS_KEY_FILE') };
   if (https !== undefined || gateway.tls !== undefined) problems.push(...findCertificateProblems(files));
-  if (textOf('RATE_LIMITS') === 'relaxed')
-    problems.push('RATE_LIMITS is relaxed: a server needs its limits, remove it');
-  if (textOf('WEBHOOKS_MAY_BE_LOCAL') === 'true') {
-    problems.push('WEBHOOKS_MAY_BE_LOCAL is true: users could reach into this network, remove it');
-  }
+  problems.push(...findLocalVars(chosen));
 
   const hasBroker = textOf('MQTT_URL') !== '';
   const ofWorker = Object.keys(vars).flatMap((name) => (chosen[name] === undefined ? [] : [[name, chosen[name]]]));
