@@ -23,6 +23,7 @@ type Upgrade = z.infer<typeof upgradeSchema>;
 const readyWithinMs = 60_000;
 const endsWithinMs = 300_000;
 const own = basename(data.programRoot);
+const pathOf = (dataDir: string) => join(dataDir, data.upgradeFile);
 /** Beside the data. An upgrade deletes those of the one before. */
 const [formerData, failedData] = ['before-upgrade', 'failed-upgrade'];
 
@@ -122,8 +123,4 @@ function startOf(folder: string): string {
 
 function readUpgrade(dataDir: string): Upgrade {
   return readJson(pathOf(dataDir), upgradeSchema) ?? { state: 'done', from: own, to: own, reason: '' };
-}
-
-function pathOf(dataDir: string): string {
-  return join(dataDir, data.upgradeFile);
 }
