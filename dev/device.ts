@@ -1,5 +1,6 @@
 // `npm run device`: virtual devices against any deployment, one line of progress. Needs the product to exist; makes
 // no accounts and sends no commands.
+import PQueue from 'p-queue';
 import { readCommandLine } from '../rig/command-line.ts';
 import { readBaseAddress } from './base-address.ts';
 import { whenToldToStop } from './stopping.ts';
@@ -69,10 +70,7 @@ function stop(): void {
 }
 
 whenToldToStop(stop);
-const waiting = devices.values();
-const startSome = async () => {
-  for (const device of waiting) await device.start();
-};
-Promise.all(Array.from({ length: maxParallelStarts }, startSome)).catch((error: unknown) => {
+const starts = new PQueue({ concurrency: maxParallelStarts });
+starts.addAll(devices.map((device) => device.start)).catch((error: unknown) => {
   if (!isStopping) fail(error);
 });
