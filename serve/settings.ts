@@ -30,15 +30,9 @@ export const siteLimits = {
   },
 };
 
-/** What an operator has to change before a command can work. */
+/** What an operator has to change before a command can work, a line each. */
 export class ProblemsError extends Error {
   override readonly name = 'ProblemsError';
-  readonly problems: string[];
-
-  constructor(problems: string[]) {
-    super(problems.join('; '));
-    this.problems = problems;
-  }
 }
 
 export type Server = {
@@ -97,7 +91,7 @@ export function readServer(stateDir: string, environment: NodeJS.ProcessEnv): Se
   };
   const ofVars = findSettingProblems({ ...vars, ...workerBindings(place) });
   problems.push(...ofVars.map(({ name, problem }) => `${name} ${problem}`));
-  if (problems.length > 0) throw new ProblemsError([...new Set(problems)]);
+  if (problems.length > 0) throw new ProblemsError([...new Set(problems)].join('\n'));
   return {
     place,
     https: https === undefined ? undefined : { port: https, ...files },
@@ -124,5 +118,5 @@ function findCertificateProblems(files: CertificateFiles): string[] {
 /** @throws ProblemsError if there is no such file */
 function readEnvFile(path: string): NodeJS.Dict<string> {
   if (existsSync(path)) return parseEnv(readFileSync(path, 'utf8'));
-  throw new ProblemsError([`${path} is missing: npm run serve -- init --host NAME --data DIR makes it`]);
+  throw new ProblemsError(`${path} is missing: npm run serve -- init --host NAME --data DIR makes it`);
 }

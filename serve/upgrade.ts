@@ -31,9 +31,9 @@ const [formerData, failedData] = ['before-upgrade', 'failed-upgrade'];
 export async function upgrade(dataDir: string): Promise<string> {
   const from = data.readVersion(dataDir)?.folder;
   if (from === undefined || from === own || !existsSync(startOf(from)))
-    throw new ProblemsError([
+    throw new ProblemsError(
       `put this program beside the one that serves, ${from ?? 'which never ran'}, in a new folder`,
-    ]);
+    );
   refuseNewer(dataDir);
   await prepareBuild();
   const server = await holderOf(dataDir);
@@ -106,7 +106,7 @@ function refuseNewer(dataDir: string): void {
   if (version === undefined || !data.isNewer(version)) return;
   const advice = `start that program, in a folder ${version.folder} beside this one, or restore a backup of this one`;
   const ours = data.ownVersion().program;
-  throw new ProblemsError([`Latchwork ${version.program} wrote ${dataDir}, and this is ${ours}: ${advice}`]);
+  throw new ProblemsError(`Latchwork ${version.program} wrote ${dataDir}, and this is ${ours}: ${advice}`);
 }
 
 /** This process becomes the other program: for systemd or a terminal the server has not ended. */
