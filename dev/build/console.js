@@ -45,5 +45,6 @@ for (const name of readdirSync(folder).filter((file) => file.endsWith('.js') && 
 
 const swagger = 'swagger-ui-bundle.js';
 for (const name of [swagger, `${swagger}.LICENSE.txt`, 'swagger-ui.css', 'LICENSE', 'NOTICE']) {
-  writeIfChanged(`${root}public/docs/swagger-ui/${name}`, readFileSync(`${root}node_modules/swagger-ui-dist/${name}`));
+  const from = new URL(name, import.meta.resolve('swagger-ui-dist/package.json'));
+  writeIfChanged(`${root}public/docs/swagger-ui/${name}`, readFileSync(from));
 }
