@@ -78,7 +78,7 @@ module.exports = {
     importsOnly('serve-runs-the-parts', '^serve/', [
       '^(serve|node-service)/',
       '^dev/(local/(log-files|secrets|settings|state-dir|supervisor|suspend)|stopping|terminal)\\.ts$',
-      '^rig/(services/(parts|processes)|worker/(built-worker|part-process)|clients/api|command-line)\\.ts$',
+      '^rig/(services/(parts|processes)|worker/(built-worker|part-process)|clients/api|command-line|changes)\\.ts$',
       '^mqtt-gateway/src/certificate\\.ts$',
       '^src/(config|domain/json)\\.ts$',
     ]),

@@ -39,12 +39,6 @@ function isSectionKnown(cited: string): boolean {
   return parts.every((part) => sections.has(part.trim()));
 }
 
-/** In code `decision:` may be a member name: only what a comment says is a citation. */
-function isInComment(path: string, text: string, index: number): boolean {
-  if (!/\.(ts|js)$/.test(path)) return true;
-  return /\/\/|\/\*|^\s*\*/.test(text.slice(text.lastIndexOf('\n', index) + 1, index));
-}
-
 /** Makes the anchors of headings as GitHub does. */
 function anchorsOf(path: string): string[] {
   const headings = matchesOf(read(path).toLowerCase(), /^#+ (.+)$/gm);
@@ -68,9 +62,9 @@ const tracked = execFileSync('git', ['ls-files', ...patterns], { cwd: root, enco
 const paths = tracked.filter((path) => path !== 'dev/check-citations.ts' && existsSync(join(root, path)));
 for (const path of paths) {
   const text = read(path);
-  const check = (pattern: RegExp, what: string, isGood: (cited: string, index: number) => boolean): void => {
+  const check = (pattern: RegExp, what: string, isGood: (cited: string) => boolean): void => {
     for (const { 0: found, 1: cited = '', index } of text.matchAll(pattern)) {
-      if (isGood(cited, index)) continue;
+      if (isGood(cited)) continue;
       const line = text.slice(0, index).split('\n').length;
       problems.push(`${path}:${line}: ${found.replace(/\s+/g, ' ')}: ${what}`);
     }
@@ -79,11 +73,7 @@ for (const path of paths) {
   check(noteCitations, 'no such number in docs/field-notes.md', (cited) =>
     cited.split(/\D+/).every((number) => fieldNotes.has(Number(number))),
   );
-  check(
-    decisionCitations,
-    'no such heading in docs/decisions.md',
-    (cited, index) => decisions.includes(cited) || !isInComment(path, text, index),
-  );
+  check(decisionCitations, 'no such heading in docs/decisions.md', (cited) => decisions.includes(cited));
   check(/(?<![\w./-])(docs\/[\w./-]*\w)/g, 'no such path', (cited) => existsSync(join(root, cited)));
   if (!path.endsWith('.md')) continue;
   check(/\]\(<?([^)\s>]+)>?\)/g, 'no such file or heading', (cited) => isLinkGood(path, cited));

@@ -5,9 +5,10 @@ import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { parseEnv } from 'node:util';
 import { readCommandLine } from '../rig/command-line.ts';
+import { secretNames } from '../rig/services/parts.ts';
 import { writeDeployment, writePartSettings } from './deployment.ts';
 import { findDeploymentFaults } from './deployment-check.ts';
-import { writePrivateFile, writeSecrets } from './local/secrets.ts';
+import { loadSecrets, writePrivateFile } from './local/secrets.ts';
 import { fail, print } from './terminal.ts';
 import { askWrangler, root, runWrangler } from './wrangler.ts';
 
@@ -25,6 +26,8 @@ const options = {
   dry: { type: 'boolean', default: false },
   config: { type: 'string', default: join(root, 'wrangler.toml') },
 } as const;
+/** A broker issues the others. */
+const deployedSecrets = secretNames.filter((name) => !name.startsWith('BROKER_API_'));
 const command = { name: 'npm run deploy', usage, options };
 const { env: environment, config: sourcePath, dry } = readCommandLine(command, ({ values }) => values);
 process.on('uncaughtException', fail);
@@ -43,7 +46,7 @@ say('login', `is right, for ${login.accounts.map((account) => account.name).join
 const listSecrets = ['secret', 'list', '--format', 'json'];
 const mayMake = !hadSecrets && process.env['CI'] === undefined;
 const isMade = mayMake && ['', '[]'].includes(step('secrets', listSecrets, /Worker ".*" not found/).trim());
-if (isMade) writeSecrets(secretsFile);
+if (isMade) loadSecrets(folder, deployedSecrets);
 const hasSecrets = hadSecrets || isMade;
 const shownFolder = relative('', folder);
 const keep = hasSecrets ? `keep ${shownFolder}/secrets.env, Cloudflare shows none again` : 'Cloudflare alone has them';

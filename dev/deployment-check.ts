@@ -4,7 +4,9 @@ import { readFileSync } from 'node:fs';
 import { parseEnv } from 'node:util';
 import { unstable_readConfig as readWranglerConfig } from 'wrangler';
 import { z } from 'zod';
+import { secretNames } from '../rig/services/parts.ts';
 import { findSettingProblems } from '../src/config.ts';
+import { findLocalVars } from './local/settings.ts';
 
 const word = z.string();
 /** The members of wrangler's own view of its file that are checked here. */
@@ -22,18 +24,8 @@ const configSchema = z.object({
 type WranglerConfig = z.infer<typeof configSchema>;
 type Pair = [name: string, value: string];
 
-/** Secrets that only some deployments have. */
-export const optionalSecrets = [
-  'BRIDGE_SECRETS',
-  'BRIDGE_MQTT_PASSWORDS',
-  'BROKER_HOOK_SECRETS',
-  'GATEWAY_SECRETS',
-  'OPERATOR_SECRETS',
-  'VAPID_KEY',
-  'MAIL_SECRET',
-  'BROKER_API_KEY',
-  'BROKER_API_SECRET',
-];
+/** No local run sends mails. */
+export const workerSecrets: string[] = [...secretNames, 'MAIL_SECRET'];
 const shippedTypes = readFileSync(new URL('../src/worker-env.d.ts', import.meta.url), 'utf8');
 const shippedAssets = { directory: 'public', binding: 'ASSETS', run_worker_first: 'true' };
 const nouns: Partial<Record<string, string>> = { exports: 'class', assets: 'setting' };
@@ -45,20 +37,15 @@ const loopback = /^(?:(?:.+\.)?localhost\.?|127\.[\d.]+|0\.0\.0\.0|\[::1?\])$/;
 export function findDeploymentFaults(configPath: string, secretsFile?: string): string[] {
   const config = configSchema.parse(readWranglerConfig({ config: configPath }, { hideWarnings: true }));
   const { vars } = config;
-  const required = findPairs(shippedTypes, /^\t(\w+): (string);$/gm).map(([name]) => name);
-  const secretNames = [...required, ...optionalSecrets];
-  const secrets = secretsFile === undefined ? rightSecrets(secretNames) : parseEnv(readFileSync(secretsFile, 'utf8'));
+  const secrets = secretsFile === undefined ? rightSecrets() : parseEnv(readFileSync(secretsFile, 'utf8'));
   const faults = findSettingProblems({ ...vars, ...secrets }).map(({ name, problem }) => `${name} ${problem}`);
-  const strange = Object.keys(secrets).filter((name) => !secretNames.includes(name));
+  const strange = Object.keys(secrets).filter((name) => !workerSecrets.includes(name));
   faults.push(...strange.map((name) => `${name} is no secret of the Worker`), ...findDifferences(config));
   const ofThisMachine = hostNames.filter((name) => isLoopback(vars[name]));
   faults.push(...ofThisMachine.map((name) => `${name} is an address of this machine alone`));
   if (vars['BROKER_PROVISIONING'] === 'mosquitto' && vars['BROKER_REPORTS_CONNECTIONS'] === 'true')
     faults.push('BROKER_REPORTS_CONNECTIONS has to be "false": mosquitto with BROKER_PROVISIONING reports none');
-  if (vars['RATE_LIMITS'] === 'relaxed') faults.push('RATE_LIMITS is relaxed, which is for tests and local runs');
-  if (vars['WEBHOOKS_MAY_BE_LOCAL'] === 'true')
-    faults.push('WEBHOOKS_MAY_BE_LOCAL is true, which is for tests and local runs');
-  return faults;
+  return [...faults, ...findLocalVars(vars)];
 }
 
 function isLoopback(address: unknown): boolean {
@@ -96,8 +83,8 @@ function findPairs(text: string, pattern: RegExp): Pair[] {
   return [...text.matchAll(pattern)].map(([, name = '', value = '']) => [name, value]);
 }
 
-function rightSecrets(names: string[]): Record<string, string> {
+function rightSecrets(): Record<string, string> {
   // As long as a key of VAPID.
   const secret = 'x'.repeat(43);
-  return { ...Object.fromEntries(names.map((name) => [name, secret])), JWT_SECRETS: `kid:${secret}` };
+  return { ...Object.fromEntries(workerSecrets.map((name) => [name, secret])), JWT_SECRETS: `kid:${secret}` };
 }

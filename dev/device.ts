@@ -1,10 +1,11 @@
 // `npm run device`: virtual devices against any deployment, one line of progress. Needs the product to exist; makes
 // no accounts and sends no commands.
+import PQueue from 'p-queue';
 import { readCommandLine } from '../rig/command-line.ts';
 import { readBaseAddress } from './base-address.ts';
 import { whenToldToStop } from './stopping.ts';
 import { fail } from './terminal.ts';
-import { type DeviceEvent, createVirtualDevice } from './virtual-device.ts';
+import { createVirtualDevice, type OnDeviceEvent } from './virtual-device.ts';
 
 const usage = `Usage: npm run device -- --api URL --product KEY [--count N] [--direct] [--serial PREFIX]
 
@@ -33,26 +34,23 @@ const { count, serial, ...common } = readCommandLine({ name: 'npm run device', u
   if (!Number.isInteger(count) || count < 1) throw new Error('--count needs a whole number from 1');
   return { apiUrl, productKey, count, isDirect, serial };
 });
-const tally = { activated: 0, online: 0, reported: 0, commanded: 0, failed: 0 };
+const tally = { activated: 0, failed: 0, online: 0, offline: 0, unreachable: 0, reported: 0, commanded: 0, replied: 0 };
 let lastProblem = '';
 let lastLine = '';
 
+const onEvent: OnDeviceEvent = (event, text) => {
+  tally[event] += 1;
+  if (event === 'failed' || event === 'unreachable') lastProblem = text;
+};
 const devices = Array.from({ length: count }, (_, index) =>
-  createVirtualDevice({ ...common, serial: `${serial}-${index + 1}`, onEvent: countEvent }),
+  createVirtualDevice({ ...common, serial: `${serial}-${index + 1}`, onEvent }),
 );
 
-function countEvent(event: DeviceEvent): void {
-  if (event.type === 'offline') tally.online -= 1;
-  else if ('reason' in event) {
-    tally.failed += 1;
-    lastProblem = event.reason;
-  } else if (event.type !== 'replied') tally[event.type] += 1;
-}
-
 function showProgress(): void {
-  const { activated, online, reported, commanded, failed } = tally;
-  const problem = failed === 0 ? '' : `, ${failed} failures (${lastProblem})`;
-  const line = `${activated}/${count} activated, ${online} online, ${reported} reports, ${commanded} commands${problem}`;
+  const { activated, online, offline, reported, commanded, failed, unreachable } = tally;
+  const problem = lastProblem === '' ? '' : `, ${failed + unreachable} failures (${lastProblem})`;
+  const present = `${activated}/${count} activated, ${online - offline} online`;
+  const line = `${present}, ${reported} reports, ${commanded} commands${problem}`;
   if (line === lastLine) return;
   lastLine = line;
   process.stdout.write(process.stdout.isTTY ? `\r\x1b[K${line}` : `${line}\n`);
@@ -72,10 +70,7 @@ function stop(): void {
 }
 
 whenToldToStop(stop);
-const waiting = devices.values();
-const startSome = async () => {
-  for (const device of waiting) await device.start();
-};
-Promise.all(Array.from({ length: maxParallelStarts }, startSome)).catch((error: unknown) => {
+const starts = new PQueue({ concurrency: maxParallelStarts });
+starts.addAll(devices.map((device) => device.start)).catch((error: unknown) => {
   if (!isStopping) fail(error);
 });

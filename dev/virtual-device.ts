@@ -24,15 +24,9 @@ const commandSchema = z.object({
 
 export type { Activation };
 
-export type DeviceEvent =
-  | { type: 'activated'; activation: Activation }
-  | { type: 'activation-failed'; reason: string }
-  | { type: 'online' }
-  | { type: 'offline' }
-  | { type: 'connection-failed'; reason: string }
-  | { type: 'reported'; state: SwitchState }
-  | { type: 'commanded'; id: string; params: Record<string, unknown> }
-  | { type: 'replied'; id: string };
+type DeviceEvent = 'activated' | 'failed' | 'online' | 'offline' | 'unreachable' | 'reported' | 'commanded' | 'replied';
+/** `text` says it to a person. */
+export type OnDeviceEvent = (event: DeviceEvent, text: string) => void;
 
 export type VirtualDeviceOptions = {
   apiUrl: string;
@@ -40,7 +34,7 @@ export type VirtualDeviceOptions = {
   serial: string;
   /** Connects over WebSocket to the Worker itself, instead of the address that the activation names. */
   isDirect?: boolean;
-  onEvent?: (event: DeviceEvent) => void;
+  onEvent?: OnDeviceEvent;
 };
 
 export type VirtualDevice = ReturnType<typeof createVirtualDevice>;
@@ -59,7 +53,7 @@ export function createVirtualDevice(options: VirtualDeviceOptions) {
   /** Resolves with the activation once it succeeded; from then on the device keeps itself online. */
   async function start(): Promise<Activation> {
     const activation = await activateWithRetries();
-    emit({ type: 'activated', activation });
+    emit('activated', `activated as ${activation.deviceId}`);
     stayOnline(activation);
     return activation;
   }
@@ -82,7 +76,7 @@ export function createVirtualDevice(options: VirtualDeviceOptions) {
         return activation;
       } catch (error) {
         stopping.signal.throwIfAborted();
-        emit({ type: 'activation-failed', reason: describeFailure(error) });
+        emit('failed', `activation failed, trying again: ${describeFailure(error)}`);
       }
       await sleep(activationRetryMs, undefined, { signal: stopping.signal });
     }
@@ -107,7 +101,7 @@ export function createVirtualDevice(options: VirtualDeviceOptions) {
       sendWithoutDelay(opened);
       isOnline = true;
       opened.subscribe(topics.propertySet, { qos: 1 });
-      emit({ type: 'online' });
+      emit('online', 'MQTT session accepted');
       report(topics.propertyPost);
     });
     client.on('message', (topic, payload) => {
@@ -117,10 +111,10 @@ export function createVirtualDevice(options: VirtualDeviceOptions) {
       }
     });
     client.on('close', () => {
-      if (isOnline) emit({ type: 'offline' });
+      if (isOnline) emit('offline', 'MQTT connection lost, connecting again');
       isOnline = false;
     });
-    client.on('error', (error) => emit({ type: 'connection-failed', reason: describeFailure(error) }));
+    client.on('error', (error) => emit('unreachable', describeFailure(error)));
     reportTimer = setInterval(() => report(topics.propertyPost), reportEveryMs);
   }
 
@@ -128,11 +122,11 @@ export function createVirtualDevice(options: VirtualDeviceOptions) {
     const command = commandSchema.safeParse(parseJson(payload.toString()));
     if (!command.success) return;
     const { id, params } = command.data;
-    emit({ type: 'commanded', id, params });
+    emit('commanded', `received command ${id}: ${JSON.stringify(params)}`);
     const before = state;
     const move = moveSwitch(before, params);
     publish(replyTopic, { method: propertySetReplyMethod, id, code: move === undefined ? 400 : 200 });
-    emit({ type: 'replied', id });
+    emit('replied', `replied to ${id}`);
     if (move === undefined) return;
     clearTimeout(backTimer);
     state = move.state;
@@ -150,14 +144,14 @@ export function createVirtualDevice(options: VirtualDeviceOptions) {
     const wifi_rssi = -55 - Math.floor(Math.random() * 8);
     const params = { position, angle, wifi_rssi };
     publish(topic, { method: propertyPostMethod, id: String(nextId++), params });
-    emit({ type: 'reported', state });
+    emit('reported', position);
   }
 
   function publish(topic: string, body: Record<string, unknown>): void {
     client?.publish(topic, JSON.stringify(body), { qos: 0 });
   }
 
-  function emit(event: DeviceEvent): void {
-    if (!stopping.signal.aborted) onEvent?.(event);
+  function emit(...event: Parameters<OnDeviceEvent>): void {
+    if (!stopping.signal.aborted) onEvent?.(...event);
   }
 }

@@ -5,7 +5,7 @@ import * as fs from 'node:fs';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { z } from 'zod';
-import { prepareStateDir, readParts, takeLock } from '../dev/local/state-dir.ts';
+import { holderOf, prepareStateDir, readJson, readParts, takeLock, writeJson } from '../dev/local/state-dir.ts';
 import { whileSuspended } from '../dev/local/suspend.ts';
 import * as data from './data.ts';
 import { ProblemsError } from './settings.ts';
@@ -18,10 +18,10 @@ const markSchema = z.object({ takenAt: z.string(), devices: z.int() });
 export async function backUp(dataDir: string, to: string, keep: number | undefined): Promise<string> {
   const takenAt = new Date().toISOString();
   const isFolder = fs.statSync(to, { throwIfNoEntry: false })?.isDirectory() === true;
-  if (!isFolder && keep !== undefined) throw new ProblemsError([`--keep needs a folder, and ${to} is none`]);
+  if (!isFolder && keep !== undefined) throw new ProblemsError(`--keep needs a folder, and ${to} is none`);
   const file = isFolder ? join(resolve(to), `latchwork-${nameOf(takenAt)}.tar.gz`) : resolve(to);
-  if (fs.existsSync(file)) throw new ProblemsError([`${file} exists already`]);
-  if (takeLock(join(dataDir, 'backup.pid')) !== undefined) throw new ProblemsError(['another backup runs']);
+  if (fs.existsSync(file)) throw new ProblemsError(`${file} exists already`);
+  if (takeLock(join(dataDir, 'backup.pid')) !== undefined) throw new ProblemsError('another backup runs');
   const copy = join(dataDir, 'backup-draft');
   fs.rmSync(copy, { recursive: true, force: true });
   try {
@@ -32,8 +32,8 @@ export async function backUp(dataDir: string, to: string, keep: number | undefin
       if (verdict !== 'ok') throw new Error(`${name} is damaged, so there is no backup: ${String(verdict)}`);
       if (isD1) devices = Number(database.prepare('SELECT count(*) AS count FROM devices').get()?.['count']);
     });
-    if (devices === undefined) throw new ProblemsError([`${dataDir} has no database yet: start the server once`]);
-    data.writeJson(join(copy, markName), { takenAt, devices } satisfies z.infer<typeof markSchema>);
+    if (devices === undefined) throw new ProblemsError(`${dataDir} has no database yet: start the server once`);
+    writeJson(join(copy, markName), { takenAt, devices } satisfies z.infer<typeof markSchema>);
     pack(copy, file);
     if (isFolder && keep !== undefined) removeOldest(to, keep);
     return `${file} has ${devices} devices. The parts stood still for ${suspendedMs} ms.`;
@@ -44,7 +44,7 @@ export async function backUp(dataDir: string, to: string, keep: number | undefin
 
 /** Resolves with the milliseconds for which the parts stood still. */
 async function copyAtOneMoment(dataDir: string, copy: string): Promise<number> {
-  const isRunning = (await data.holderOf(dataDir)) !== undefined;
+  const isRunning = (await holderOf(dataDir)) !== undefined;
   const parts = readParts(dataDir);
   const groups = Object.values(parts).map(({ pid }) => pid);
   const suspendedMs = whileSuspended(groups, () => data.copyData(dataDir, copy));
@@ -77,19 +77,19 @@ function removeOldest(folder: string, keep: number): void {
 /** @param isForced moves data that are there aside. Returns what came of it */
 export async function restore(dataDir: string, file: string, isForced: boolean): Promise<string> {
   prepareStateDir(dataDir);
-  if ((await data.holderOf(dataDir)) !== undefined) throw new ProblemsError([`stop the server with ${dataDir} first`]);
+  if ((await holderOf(dataDir)) !== undefined) throw new ProblemsError(`stop the server with ${dataDir} first`);
   const hadData = data.hasData(dataDir);
-  if (hadData && !isForced) throw new ProblemsError([`${dataDir} has data: --force moves them aside`]);
+  if (hadData && !isForced) throw new ProblemsError(`${dataDir} has data: --force moves them aside`);
   const unpacked = join(dataDir, 'restore-draft');
   fs.rmSync(unpacked, { recursive: true, force: true });
   fs.mkdirSync(unpacked, { mode: 0o700 });
   try {
     runTar(['-xz', '--no-same-owner', '-f', resolve(file), '-C', unpacked]);
     const version = data.readVersion(unpacked);
-    const mark = data.readJson(join(unpacked, markName), markSchema);
+    const mark = readJson(join(unpacked, markName), markSchema);
     if (version === undefined || mark === undefined) throw new Error(`${file} is no backup of Latchwork`);
     if (data.isNewer(version))
-      throw new ProblemsError([`Latchwork ${version.program} wrote ${file}: restore it with that`]);
+      throw new ProblemsError(`Latchwork ${version.program} wrote ${file}: restore it with that`);
     const aside = join(dataDir, `replaced-${nameOf(new Date().toISOString())}`);
     // An upgrade that was cut off is of no account for these data.
     fs.rmSync(join(dataDir, data.upgradeFile), { force: true });

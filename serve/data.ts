@@ -1,19 +1,10 @@
 // Which files in the folder of a server are its data, and which program wrote them. Copies and replaces them as a whole. The
 // caller sees to it that nobody writes meanwhile.
-import {
-  constants,
-  cpSync,
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  writeFileSync,
-} from 'node:fs';
+import { constants, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { z } from 'zod';
-import { endFormerParts, takeLock } from '../dev/local/state-dir.ts';
+import { readJson } from '../dev/local/state-dir.ts';
 
 /** Nothing runs without settings: they come last and go first. */
 const members = ['worker', 'spool', 'tls', 'secrets.env', 'version.json', 'restored.json', 'settings.env'];
@@ -39,24 +30,6 @@ export function isNewer({ program, migration }: Version): boolean {
 /** undefined: no program ran with these data yet. */
 export function readVersion(dataDir: string): Version | undefined {
   return readJson(join(dataDir, 'version.json'), versionSchema);
-}
-
-/** undefined if there is no such file. @throws Error if it is damaged */
-export function readJson<T>(path: string, schema: z.ZodType<T>): T | undefined {
-  return existsSync(path) ? schema.parse(JSON.parse(readFileSync(path, 'utf8'))) : undefined;
-}
-
-/** The file is whole at all times. */
-export function writeJson(path: string, content: object): void {
-  writeFileSync(`${path}.part`, `${JSON.stringify(content, null, 2)}\n`, { mode: 0o600, flush: true });
-  renameSync(`${path}.part`, path);
-}
-
-/** The process that has the folder, if it is another. Otherwise no server can start before this process ends. */
-export async function holderOf(dataDir: string): Promise<number | undefined> {
-  const holder = takeLock(join(dataDir, 'start.pid'));
-  if (holder === undefined) await endFormerParts(dataDir);
-  return holder;
 }
 
 export function hasData(dataDir: string): boolean {

@@ -18,7 +18,7 @@ const drainMs = 1_000;
 /** Each holds a file and some memory. */
 const maxConnections = 10_000;
 /** Headers about one connection (RFC 9110), and those that the front writes itself. */
-const ownHeaders = /^(connection|upgrade|keep-alive|proxy-.*|te|trailer|cf-connecting-ip|forwarded|x-forwarded-.*)$/i;
+const ownHeaders = /^(connection|upgrade|keep-alive|proxy-.*|te|trailer|cf-connecting-ip|forwarded|x-forwarded-.*)$/;
 const ignore = (): void => undefined;
 
 const given = JSON.parse(process.env['FRONT_OPTIONS'] ?? '{}') as FrontOptions;
@@ -51,16 +51,18 @@ async function startFront({ port, apiPort, ...files }: FrontOptions, log: Log): 
       refuse().writeHead(400).end();
       return;
     }
-    const onward = askWorker(request, ['Connection', 'Upgrade', 'Upgrade', 'websocket']);
+    const onward = askWorker(request, { connection: 'Upgrade', upgrade: 'websocket' });
     onward.on('response', (answer) => passAnswer(answer, refuse()));
     onward.on('error', () => socket.destroy());
     socket.on('close', () => onward.destroy());
     onward.on('upgrade', ({ rawHeaders }: IncomingMessage, worker: Socket, first: Buffer) => {
-      const lines = pairsOf(rawHeaders).map(([name, value]) => `${name}: ${value}\r\n`);
+      // Names and values take turns.
+      const lines = rawHeaders.map((text, index) => (index % 2 === 0 ? `${text}: ` : `${text}\r\n`));
       socket.write(`HTTP/1.1 101 Switching Protocols\r\n${lines.join('')}\r\n`);
       socket.write(first);
       worker.write(head);
-      for (const side of [socket, worker]) side.setNoDelay(true).setKeepAlive(true, 60_000);
+      // The pipeline has eleven listeners on a socket that is both its ends, of which Node would warn.
+      for (const side of [socket, worker]) side.setNoDelay(true).setKeepAlive(true, 60_000).setMaxListeners(20);
       pipeline(socket, worker, socket, ignore);
     });
     onward.end();
@@ -76,10 +78,11 @@ async function startFront({ port, apiPort, ...files }: FrontOptions, log: Log): 
   return { stop };
 
   /** The path as the client wrote it, and its Host: addresses that the service hands out begin with it. */
-  function askWorker(request: IncomingMessage, more: string[] = []): ClientRequest {
+  function askWorker(request: IncomingMessage, more: object = {}): ClientRequest {
     const { method, url: path, socket } = request;
-    const told = ['CF-Connecting-IP', socket.remoteAddress ?? '', 'X-Forwarded-Proto', 'https'];
-    const headers = [...withoutOwn(request.rawHeaders), ...told, ...more];
+    const { host = '' } = request.headers;
+    const told = { host, 'cf-connecting-ip': socket.remoteAddress ?? '', 'x-forwarded-proto': 'https' };
+    const headers = { ...withoutOwn(request), ...told, ...more };
     const onward = sendRequest({ host: '127.0.0.1', port: apiPort, agent: false, method, path, headers });
     return onward.on('error', (error) => log.warn('a request broke off', { cause: describeError(error) }));
   }
@@ -94,17 +97,12 @@ async function startFront({ port, apiPort, ...files }: FrontOptions, log: Log): 
 
 function passAnswer(answer: IncomingMessage, response: ServerResponse): void {
   // The version of HTTP decides how the end of the body is told.
-  const headers = pairsOf(withoutOwn(answer.rawHeaders)).filter(([name]) => !/^transfer-encoding$/i.test(name));
-  response.writeHead(answer.statusCode ?? 502, headers.flat());
+  const headers = withoutOwn(answer);
+  delete headers['transfer-encoding'];
+  response.writeHead(answer.statusCode ?? 502, headers);
   pipeline(answer, response, ignore);
 }
 
-function withoutOwn(rawHeaders: string[]): string[] {
-  return pairsOf(rawHeaders)
-    .filter(([name]) => !ownHeaders.test(name))
-    .flat();
-}
-
-function pairsOf(rawHeaders: string[]): [name: string, value: string][] {
-  return rawHeaders.flatMap((name, index) => (index % 2 === 0 ? [[name, rawHeaders[index + 1] ?? '']] : []));
+function withoutOwn({ headersDistinct }: IncomingMessage): NodeJS.Dict<string[]> {
+  return Object.fromEntries(Object.entries(headersDistinct).filter(([name]) => !ownHeaders.test(name)));
 }

@@ -47,7 +47,7 @@ try {
   process.exit();
 } catch (error) {
   if (!(error instanceof ProblemsError)) fail(error);
-  process.stderr.write(error.problems.map((problem) => `${problem}\n`).join(''));
+  process.stderr.write(`${error.message}\n`);
   process.exit(needsChange);
 }
 
@@ -58,7 +58,7 @@ async function runCommand(): Promise<void> {
   else if (command === 'backup') print(await backUp(ownDataDir(), needed(values.to, '--to FILE'), readKeep()));
   else if (command === 'restore') print(await restore(ownDataDir(), needed(argument, 'FILE'), values.force));
   else if (command === 'upgrade') print(await upgrade(ownDataDir()));
-  else throw new ProblemsError([`there is no command ${command}: npm run serve -- --help shows what there is`]);
+  else throw new ProblemsError(`there is no command ${command}: npm run serve -- --help shows what there is`);
 }
 
 /** What is there stays as it is. */
@@ -82,16 +82,16 @@ function dataDir(): string {
 function ownDataDir(): string {
   const owner = statSync(dataDir(), { throwIfNoEntry: false })?.uid;
   if (owner === undefined || owner === process.getuid?.()) return dataDir();
-  throw new ProblemsError([`run it as the user who owns ${dataDir()}: sudo -u '#${owner}' ...`]);
+  throw new ProblemsError(`run it as the user who owns ${dataDir()}: sudo -u '#${owner}' ...`);
 }
 
 function readKeep(): number | undefined {
   const keep = values.keep === undefined ? undefined : Number(values.keep);
   if (keep === undefined || (Number.isInteger(keep) && keep > 0)) return keep;
-  throw new ProblemsError(['--keep takes a whole number from 1']);
+  throw new ProblemsError('--keep takes a whole number from 1');
 }
 
 function needed(value: string | undefined, name: string): string {
-  if (value === undefined) throw new ProblemsError([`${name} is missing`]);
+  if (value === undefined) throw new ProblemsError(`${name} is missing`);
   return value;
 }

@@ -13,7 +13,7 @@ import type { FrontOptions } from './front.ts';
 import { log, logLines } from './log-lines.ts';
 import { tellSystemd, watchServer } from './notices.ts';
 import { readServer, siteLimits, type Server } from './settings.ts';
-import { endUpgrade, enterProgram, noteProgram, rollBack, startAgain, startAgainSignal } from './upgrade.ts';
+import { endUpgrade, enterProgram, goOnWith, noteProgram, rollBack, startAgainSignal } from './upgrade.ts';
 
 /** A gateway closes its connections in order; a bridge has to finish what it sends. */
 const patienceMs = 10_000;
@@ -34,7 +34,7 @@ export async function runServer(dataDir: string): Promise<void> {
     rollBack(dataDir, describeFailure(error));
     throw error;
   }
-  if (stopping.signal.reason === startAgainSignal) startAgain();
+  if (stopping.signal.reason === startAgainSignal) goOnWith();
   tellSystemd('STOPPING=1');
 }
 

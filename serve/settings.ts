@@ -3,7 +3,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseEnv } from 'node:util';
-import { readVars } from '../dev/local/settings.ts';
+import { findLocalVars, readVars } from '../dev/local/settings.ts';
 import { type CertificateFiles, readCertificate } from '../mqtt-gateway/src/certificate.ts';
 import { type LocalSecrets, type Place, secretNames, workerBindings } from '../rig/services/parts.ts';
 import { findSettingProblems } from '../src/config.ts';
@@ -30,15 +30,9 @@ export const siteLimits = {
   },
 };
 
-/** What an operator has to change before a command can work. */
+/** What an operator has to change before a command can work, a line each. */
 export class ProblemsError extends Error {
   override readonly name = 'ProblemsError';
-  readonly problems: string[];
-
-  constructor(problems: string[]) {
-    super(problems.join('; '));
-    this.problems = problems;
-  }
 }
 
 export type Server = {
@@ -81,11 +75,7 @@ export function readServer(stateDir: string, environment: NodeJS.ProcessEnv): Se
   const gateway = { tcp: portOf('GATEWAY_PORT'), tls: portOf('GATEWAY_TLS_PORT') };
   const files = { certFile: textOf('TLS_CERT_FILE'), keyFile: textOf('TLS_KEY_FILE') };
   if (https !== undefined || gateway.tls !== undefined) problems.push(...findCertificateProblems(files));
-  if (textOf('RATE_LIMITS') === 'relaxed')
-    problems.push('RATE_LIMITS is relaxed: a server needs its limits, remove it');
-  if (textOf('WEBHOOKS_MAY_BE_LOCAL') === 'true') {
-    problems.push('WEBHOOKS_MAY_BE_LOCAL is true: users could reach into this network, remove it');
-  }
+  problems.push(...findLocalVars(chosen));
 
   const hasBroker = textOf('MQTT_URL') !== '';
   const ofWorker = Object.keys(vars).flatMap((name) => (chosen[name] === undefined ? [] : [[name, chosen[name]]]));
@@ -101,7 +91,7 @@ export function readServer(stateDir: string, environment: NodeJS.ProcessEnv): Se
   };
   const ofVars = findSettingProblems({ ...vars, ...workerBindings(place) });
   problems.push(...ofVars.map(({ name, problem }) => `${name} ${problem}`));
-  if (problems.length > 0) throw new ProblemsError([...new Set(problems)]);
+  if (problems.length > 0) throw new ProblemsError([...new Set(problems)].join('\n'));
   return {
     place,
     https: https === undefined ? undefined : { port: https, ...files },
@@ -128,5 +118,5 @@ function findCertificateProblems(files: CertificateFiles): string[] {
 /** @throws ProblemsError if there is no such file */
 function readEnvFile(path: string): NodeJS.Dict<string> {
   if (existsSync(path)) return parseEnv(readFileSync(path, 'utf8'));
-  throw new ProblemsError([`${path} is missing: npm run serve -- init --host NAME --data DIR makes it`]);
+  throw new ProblemsError(`${path} is missing: npm run serve -- init --host NAME --data DIR makes it`);
 }

@@ -1,10 +1,11 @@
 // `serve upgrade`: a newer program takes the data over from the running one, and gives them back if it does not get ready.
 // DIR/upgrade.json says how far that is, and any start goes on from there. Programs lie in folders side by side.
 import { spawnSync } from 'node:child_process';
-import { existsSync, renameSync, rmSync } from 'node:fs';
+import { existsSync, rmSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
+import { holderOf, readJson, writeJson } from '../dev/local/state-dir.ts';
+import { eventually } from '../rig/changes.ts';
 import { prepareBuild } from './build.ts';
 import * as data from './data.ts';
 import { ProblemsError } from './settings.ts';
@@ -21,8 +22,8 @@ type Upgrade = z.infer<typeof upgradeSchema>;
 /** After its parts have started. */
 const readyWithinMs = 60_000;
 const endsWithinMs = 300_000;
-const lookEveryMs = 500;
 const own = basename(data.programRoot);
+const pathOf = (dataDir: string) => join(dataDir, data.upgradeFile);
 /** Beside the data. An upgrade deletes those of the one before. */
 const [formerData, failedData] = ['before-upgrade', 'failed-upgrade'];
 
@@ -30,31 +31,25 @@ const [formerData, failedData] = ['before-upgrade', 'failed-upgrade'];
 export async function upgrade(dataDir: string): Promise<string> {
   const from = data.readVersion(dataDir)?.folder;
   if (from === undefined || from === own || !existsSync(startOf(from)))
-    throw new ProblemsError([
+    throw new ProblemsError(
       `put this program beside the one that serves, ${from ?? 'which never ran'}, in a new folder`,
-    ]);
+    );
   refuseNewer(dataDir);
   await prepareBuild();
-  const server = await data.holderOf(dataDir);
+  const server = await holderOf(dataDir);
   for (const name of [formerData, failedData]) rmSync(join(dataDir, name), { recursive: true, force: true });
-  data.writeJson(pathOf(dataDir), { state: 'begin', from, to: own });
+  writeJson(pathOf(dataDir), { state: 'begin', from, to: own });
   if (server === undefined) return `No server runs with ${dataDir}: its next start goes on with ${own}.`;
   process.kill(server, startAgainSignal);
-  for (const deadlineMs = Date.now() + endsWithinMs; Date.now() < deadlineMs;) {
-    await sleep(lookEveryMs);
-    const { state, reason } = readUpgrade(dataDir);
-    if (state === 'done') return `${own} serves now. ${join(dataDir, formerData)} has the data from before.`;
-    if (state === 'failed') throw new Error(`${from} serves again, with the data from before. ${reason}`);
-  }
-  throw new Error('The upgrade has not ended, see the log of the server. Another start of the server ends it.');
+  const hasEnded = () => ['done', 'failed'].includes(readUpgrade(dataDir).state);
+  await eventually('the end of the upgrade. See the log of the server; its next start ends it', hasEnded, endsWithinMs);
+  const { state, reason } = readUpgrade(dataDir);
+  if (state === 'failed') throw new Error(`${from} serves again, with the data from before. ${reason}`);
+  return `${own} serves now. ${join(dataDir, formerData)} has the data from before.`;
 }
 
 /** Tells the server to stop in order and to start again in the same process. */
 export const startAgainSignal = 'SIGUSR2';
-
-export function startAgain(): never {
-  return goOnWith(own);
-}
 
 /**
  * The first step of each start: goes on to the program that the data belong to, and ends an upgrade that was cut off.
@@ -70,29 +65,26 @@ export function enterProgram(dataDir: string): void {
     goOnWith(version.folder);
   refuseNewer(dataDir);
   if (state !== 'begin') return;
-  const [former, draft] = [join(dataDir, formerData), join(dataDir, `${formerData}.part`)];
-  rmSync(draft, { recursive: true, force: true });
-  data.copyData(dataDir, draft);
+  const former = join(dataDir, formerData);
+  // A copy that was cut off.
+  rmSync(former, { recursive: true, force: true });
+  data.copyData(dataDir, former);
   // Before this program changes anything.
   spawnSync('sync');
-  renameSync(draft, former);
   noteUpgrade(dataDir, 'trying');
 }
 
 /** The data belong to this program from now on. */
 export function noteProgram(dataDir: string): void {
-  data.writeJson(join(dataDir, 'version.json'), data.ownVersion());
+  writeJson(join(dataDir, 'version.json'), data.ownVersion());
 }
 
 /** `findMissing` says what the server still waits for. @throws Error if it waits too long after an upgrade */
 export async function endUpgrade(dataDir: string, findMissing: () => Promise<string | undefined>): Promise<void> {
   if (readUpgrade(dataDir).state !== 'trying') return;
-  let missing = await findMissing();
-  for (const deadlineMs = Date.now() + readyWithinMs; missing !== undefined; missing = await findMissing()) {
-    if (Date.now() > deadlineMs)
-      throw new Error(`The server is not ready within ${readyWithinMs / 1000} s: ${missing}`);
-    await sleep(lookEveryMs);
-  }
+  let missing: string | undefined;
+  const isReady = async () => (missing = await findMissing()) === undefined;
+  await eventually(() => `the server is ready: ${missing}`, isReady, readyWithinMs);
   noteUpgrade(dataDir, 'done');
 }
 
@@ -106,7 +98,7 @@ export function rollBack(dataDir: string, reason: string): void {
 }
 
 function noteUpgrade(dataDir: string, state: Upgrade['state'], reason = ''): void {
-  data.writeJson(pathOf(dataDir), { ...readUpgrade(dataDir), state, reason });
+  writeJson(pathOf(dataDir), { ...readUpgrade(dataDir), state, reason });
 }
 
 function refuseNewer(dataDir: string): void {
@@ -114,11 +106,11 @@ function refuseNewer(dataDir: string): void {
   if (version === undefined || !data.isNewer(version)) return;
   const advice = `start that program, in a folder ${version.folder} beside this one, or restore a backup of this one`;
   const ours = data.ownVersion().program;
-  throw new ProblemsError([`Latchwork ${version.program} wrote ${dataDir}, and this is ${ours}: ${advice}`]);
+  throw new ProblemsError(`Latchwork ${version.program} wrote ${dataDir}, and this is ${ours}: ${advice}`);
 }
 
 /** This process becomes the other program: for systemd or a terminal the server has not ended. */
-function goOnWith(folder: string): never {
+export function goOnWith(folder = own): never {
   const ofProgram = join(data.programRoot, '..', folder, 'node_modules/.bin/node');
   const node = existsSync(ofProgram) ? ofProgram : process.execPath;
   if (process.execve === undefined) throw new Error('This system cannot put a program in the place of another');
@@ -130,9 +122,5 @@ function startOf(folder: string): string {
 }
 
 function readUpgrade(dataDir: string): Upgrade {
-  return data.readJson(pathOf(dataDir), upgradeSchema) ?? { state: 'done', from: own, to: own, reason: '' };
-}
-
-function pathOf(dataDir: string): string {
-  return join(dataDir, data.upgradeFile);
+  return readJson(pathOf(dataDir), upgradeSchema) ?? { state: 'done', from: own, to: own, reason: '' };
 }

@@ -1,7 +1,6 @@
 // The local broker's calls of the Worker: whether a client may log in, and which sessions began and ended. They are the
 // requests of a hosted EMQX. Knows nothing of MQTT connections.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { z } from 'zod';
 import { describeFailure } from '../../rig/clients/api.ts';
 import type { Log } from '../../rig/worker/part-process.ts';
 import type { TopicRight } from '../../src/domain/topic-rights.ts';
@@ -20,20 +19,10 @@ type SessionEvent = { clientid: string; connected_at: number } & (
 
 const returnCodes: Record<string, 2 | 4> = { invalid_password: 4, invalid_client_id: 2 };
 
-const loginAnswerSchema = z.object({
-  result: z.enum(['allow', 'deny', 'ignore']),
-  message: z.string().default('not authorized'),
-  acl: z
-    .array(
-      z.object({
-        permission: z.enum(['allow', 'deny']),
-        action: z.enum(['publish', 'subscribe', 'all']),
-        topic: z.string(),
-        retain: z.boolean().default(true),
-      }),
-    )
-    .default([]),
-});
+/** What the Worker writes (src/routes/broker-hooks/emqx.ts). */
+type HookAnswer = { result: 'allow'; acl: Rule[] } | { result: 'deny'; message: string };
+type Rule = { permission: 'allow'; action: TopicRight['action']; topic: string; retain?: boolean } | DenyAll;
+type DenyAll = { permission: 'deny'; action: 'all'; topic: '#' };
 
 export type WorkerHooks = ReturnType<typeof createWorkerHooks>;
 
@@ -46,14 +35,14 @@ export function createWorkerHooks(workerUrl: string, hookSecret: string, log: Lo
   /** @throws Error if the Worker does not answer */
   async function askLogin(request: LoginRequest): Promise<LoginAnswer> {
     const response = await post('connect', request);
-    const { result, message: reason, acl } = loginAnswerSchema.parse(await response.json());
-    if (result !== 'allow') return { returnCode: returnCodes[reason] ?? 5, reason };
+    const answer = (await response.json()) as HookAnswer;
+    if (answer.result === 'deny') return { returnCode: returnCodes[answer.message] ?? 5, reason: answer.message };
     // The last rule denies the rest, as a topic without a right is refused anyway. `eq` matches the text literally.
-    const rights = acl.flatMap(({ permission, action, topic, retain: mayRetain }) =>
-      permission === 'deny' || action === 'all'
-        ? []
-        : { action, topic: topic.replace(/^eq /, ''), isExact: topic.startsWith('eq '), mayRetain },
-    );
+    const rights = answer.acl.flatMap((rule) => {
+      if (rule.permission === 'deny') return [];
+      const { action, topic, retain: mayRetain = true } = rule;
+      return { action, topic: topic.replace(/^eq /, ''), isExact: topic.startsWith('eq '), mayRetain };
+    });
     return { rights };
   }
 

@@ -1,6 +1,6 @@
-// Bundles the console for public/, from where it is served. Wrangler runs this before each build (wrangler.toml, [build]).
-// Plain JavaScript, because any version of Node may run it.
-import { readdirSync, statSync, unlinkSync } from 'node:fs';
+// Bundles the console for public/, from where it is served, and copies Swagger UI beside the pages under /docs, which need no third party
+// then. Wrangler runs this before each build (wrangler.toml, [build]). Plain JavaScript, because any version of Node may run it.
+import { readdirSync, readFileSync, statSync, unlinkSync } from 'node:fs';
 import { basename } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { buildSync } from 'esbuild';
@@ -41,4 +41,10 @@ const folder = `${root}public/console/`;
 const written = new Set(outputFiles.map(({ path }) => basename(path)));
 for (const name of readdirSync(folder).filter((file) => file.endsWith('.js') && !written.has(file))) {
   if (Date.now() - statSync(folder + name).mtimeMs > keptForMs) unlinkSync(folder + name);
+}
+
+const swagger = 'swagger-ui-bundle.js';
+for (const name of [swagger, `${swagger}.LICENSE.txt`, 'swagger-ui.css', 'LICENSE', 'NOTICE']) {
+  const from = new URL(name, import.meta.resolve('swagger-ui-dist/package.json'));
+  writeIfChanged(`${root}public/docs/swagger-ui/${name}`, readFileSync(from));
 }

@@ -8,7 +8,7 @@ import { eventually } from '../../rig/changes.ts';
 import { addProduct, sendCommand, signUp, type Account, type Session } from '../../rig/clients/accounts.ts';
 import { connectApi, dataOf, describeFailure } from '../../rig/clients/api.ts';
 import { say, shorten, warn } from '../terminal.ts';
-import { type Activation, type DeviceEvent, createVirtualDevice } from '../virtual-device.ts';
+import { type Activation, type OnDeviceEvent, createVirtualDevice } from '../virtual-device.ts';
 import { writeOnce } from './secrets.ts';
 
 const [productKey, serial] = ['demo-switch', 'DEMO-SWITCH-1'];
@@ -64,16 +64,10 @@ async function subscribe(apiUrl: string, { mqtt, topics }: Activation, signal: A
 }
 
 /** Shows transitions and commands. A report shows as the push of the relay. */
-function showDevice(event: DeviceEvent): void {
-  if (event.type === 'activated') say('device', `activated as ${event.activation.deviceId}`);
-  else if (event.type === 'activation-failed') {
-    warn('device', `activation failed, trying again: ${event.reason}`);
-  } else if (event.type === 'online') say('device', 'MQTT session accepted');
-  else if (event.type === 'offline') warn('device', 'MQTT connection lost, connecting again');
-  else if (event.type === 'commanded') {
-    say('device', `received command ${event.id}: ${JSON.stringify(event.params)}`);
-  } else if (event.type === 'replied') say('device', `replied to ${event.id}`);
-}
+const showDevice: OnDeviceEvent = (event, text) => {
+  if (event === 'failed' || event === 'offline') warn('device', text);
+  else if (event !== 'reported' && event !== 'unreachable') say('device', text);
+};
 
 async function showOnline({ api }: Session, deviceId: string): Promise<void> {
   const isOnline = async () => (await dataOf(api.devices[':deviceId'].status.$get({ param: { deviceId } }))).online;

@@ -8,14 +8,14 @@ import { type LocalSecrets, secretNames } from '../../rig/services/parts.ts';
 import { prepareStateDir } from './state-dir.ts';
 
 /** Makes those that are missing; what the file has stays as it is. */
-export function loadSecrets(stateDir: string): LocalSecrets {
+export function loadSecrets(stateDir: string, names: readonly string[] = secretNames): LocalSecrets {
   prepareStateDir(stateDir);
   const path = join(stateDir, 'secrets.env');
   const text = existsSync(path)
     ? readFileSync(path, 'utf8')
     : '# Made once for the data in this folder, which needs them.\n';
   const saved = parseEnv(text);
-  const missing = secretNames.filter((name) => saved[name] === undefined);
+  const missing = names.filter((name) => saved[name] === undefined);
   const made = Object.fromEntries(missing.map((name) => [name, generateSecret(name)]));
   const lines = Object.entries(made).map(([name, secret]) => `${name}=${secret}\n`);
   if (lines.length > 0) writePrivateFile(path, text.replace(/[^\n]$/, '$&\n') + lines.join(''));
@@ -30,12 +30,6 @@ export function writeDevVars(root: string): boolean {
   const example = readFileSync(join(root, '.dev.vars.example'), 'utf8');
   const text = example.replaceAll(/^([A-Z_]+)=$/gm, (_, name: string) => `${name}=${generateSecret(name)}`);
   return writeOnce(join(root, '.dev.vars'), `${text}\n${readFileSync(devSettings, 'utf8')}`);
-}
-
-/** Every secret of a deployment that nobody else issues. */
-export function writeSecrets(path: string): void {
-  const names = secretNames.filter((name) => !name.startsWith('BROKER_API_'));
-  writePrivateFile(path, names.map((name) => `${name}=${generateSecret(name, 'k1')}\n`).join(''));
 }
 
 /** wrangler.toml for `wrangler dev`, which with a list of required secrets takes those alone from .dev.vars. */
@@ -59,8 +53,8 @@ export function writePrivateFile(path: string, text: string): void {
   chmodSync(path, 0o600);
 }
 
-function generateSecret(name: string, keyId = 'local'): string {
+function generateSecret(name: string): string {
   // For VAPID_KEY a private key of P-256: of all 32 bytes only one in 2^32 is none, and the Worker's settings refuse it.
   const secret = randomBytes(32).toString('base64url');
-  return name === 'JWT_SECRETS' ? `${keyId}:${secret}` : secret;
+  return name === 'JWT_SECRETS' ? `k1:${secret}` : secret;
 }

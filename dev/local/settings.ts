@@ -61,6 +61,13 @@ export function readVars(): Record<string, string> {
   return Object.fromEntries(Array.from(vars, ([, name = '', value = '']) => [name, value]));
 }
 
+/** Vars that are for tests and local runs alone. */
+export function findLocalVars(vars: Record<string, unknown>): string[] {
+  const names = Object.entries({ RATE_LIMITS: 'relaxed', WEBHOOKS_MAY_BE_LOCAL: 'true' });
+  const local = names.filter(([name, value]) => vars[name] === value);
+  return local.map(([name, value]) => `${name} is ${value}, which is for tests and local runs`);
+}
+
 /** @throws SettingsError what the Worker would say at its first request */
 export function checkVars(overrides: Record<string, string | undefined>): void {
   const problems = findSettingProblems({ ...readVars(), ...overrides });

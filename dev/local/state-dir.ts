@@ -4,6 +4,7 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { z } from 'zod';
 import { killGroup } from '../../rig/worker/built-worker.ts';
 
 const leftOversEndWithinMs = 2_000;
@@ -11,7 +12,7 @@ const leftOversEndWithinMs = 2_000;
 /** Locks of this process. */
 const held = new Set<string>();
 
-type PartPids = Record<string, { pid: number }>;
+const partsSchema = z.record(z.string(), z.object({ pid: z.int() }));
 
 /** @throws Error in one line */
 export function prepareStateDir(stateDir: string): void {
@@ -29,30 +30,38 @@ export function prepareStateDir(stateDir: string): void {
 
 /** Takes the folder for this process. @throws Error if another `npm start` uses it */
 export async function claimStateDir(stateDir: string): Promise<void> {
-  const holder = takeLock(join(stateDir, 'start.pid'));
-  if (holder !== undefined) {
-    throw new Error(
-      `Latchwork already runs with ${stateDir} (pid ${holder}): stop it, or choose STATE_DIR=<folder> (--data <folder>)`,
-    );
-  }
-  await endFormerParts(stateDir);
+  const holder = await holderOf(stateDir);
+  if (holder === undefined) return;
+  throw new Error(
+    `Latchwork already runs with ${stateDir} (pid ${holder}): stop it, or choose STATE_DIR=<folder> (--data <folder>)`,
+  );
 }
 
-/** Of a run that was killed. Only who has the folder may call it. */
-export async function endFormerParts(stateDir: string): Promise<void> {
+/** The process that has the folder, if it is another. Otherwise nobody can start there before this process ends. */
+export async function holderOf(stateDir: string): Promise<number | undefined> {
+  const holder = takeLock(join(stateDir, 'start.pid'));
+  if (holder !== undefined) return holder;
   await endLeftOvers(Object.values(readParts(stateDir)).map(({ pid }) => pid));
   writeParts(stateDir, {});
+  return undefined;
 }
 
-export function readParts(stateDir: string): PartPids {
-  const path = join(stateDir, 'parts.json');
-  return existsSync(path) ? (JSON.parse(readFileSync(path, 'utf8')) as PartPids) : {};
+export function readParts(stateDir: string): z.infer<typeof partsSchema> {
+  return readJson(join(stateDir, 'parts.json'), partsSchema) ?? {};
 }
 
-export function writeParts(stateDir: string, parts: PartPids): void {
-  const path = join(stateDir, 'parts.json');
-  // A reader gets the former one meanwhile.
-  writeFileSync(`${path}.part`, `${JSON.stringify(parts, null, 2)}\n`);
+export function writeParts(stateDir: string, parts: z.infer<typeof partsSchema>): void {
+  writeJson(join(stateDir, 'parts.json'), parts);
+}
+
+/** undefined if there is no such file. @throws Error if it is damaged */
+export function readJson<T>(path: string, schema: z.ZodType<T>): T | undefined {
+  return existsSync(path) ? schema.parse(JSON.parse(readFileSync(path, 'utf8'))) : undefined;
+}
+
+/** The file is whole at all times. */
+export function writeJson(path: string, content: object): void {
+  writeFileSync(`${path}.part`, `${JSON.stringify(content, null, 2)}\n`, { mode: 0o600, flush: true });
   renameSync(`${path}.part`, path);
 }
 

@@ -71,15 +71,7 @@ export function createSupervisor(stateDir: string, output: Output, patienceMs = 
     const child = part.spawn();
     const running = { part, child, exited: once(child, 'exit') };
     parts.set(part.name, running);
-    const pids = Array.from(
-      parts,
-      ([
-        name,
-        {
-          child: { pid = 0 },
-        },
-      ]) => [name, { pid }] as const,
-    );
+    const pids = [...parts].map(([name, { child }]) => [name, { pid: child.pid ?? 0 }] as const);
     writeParts(stateDir, Object.fromEntries(pids));
     const take = output.open(part.name);
     for (const stream of [child.stdout, child.stderr]) {

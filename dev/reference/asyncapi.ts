@@ -296,25 +296,20 @@ function describeServers({ host, port, tlsPort }: Broker) {
   const security = [{ $ref: '#/components/securitySchemes/messagingCredentials' }];
   const variables = { host: { default: host === '' ? 'broker.example.com' : host } };
   const protocolVersion = '3.1.1';
+  const api = { host: '{host}', protocol: 'wss', variables: { host: { default: 'api.example.com' } } };
   return {
     broker: { host: `{host}:${port}`, protocol: 'mqtt', protocolVersion, variables, security },
     brokerTls: { host: `{host}:${tlsPort}`, protocol: 'mqtts', protocolVersion, variables, security },
     direct: {
-      host: '{host}',
+      ...api,
       pathname: '/mqtt/{deviceId}',
-      protocol: 'wss',
       description:
         'MQTT 3.1.1 or 5 over WebSocket, sub-protocol `mqtt`, to the host of the HTTP interface: no broker in between. At most ' +
         'QoS 1, nothing retained, no persistent session.',
-      variables: { host: { default: 'api.example.com' }, deviceId: { default: exampleDevice.deviceId } },
+      variables: { ...api.variables, deviceId: { default: exampleDevice.deviceId } },
       security,
     },
-    relay: {
-      host: '{host}',
-      protocol: 'wss',
-      description: 'The host of the HTTP interface; `ws` where that is plain HTTP.',
-      variables: { host: { default: 'api.example.com' } },
-    },
+    relay: { ...api, description: 'The host of the HTTP interface; `ws` where that is plain HTTP.' },
     receiver: {
       host: '{host}',
       protocol: 'https',

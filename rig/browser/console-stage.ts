@@ -4,7 +4,7 @@ import type { Page } from 'playwright-core';
 import { inject } from 'vitest';
 import {
   createVirtualDevice,
-  type DeviceEvent,
+  type OnDeviceEvent,
   type VirtualDevice,
   type VirtualDeviceOptions,
 } from '../../dev/virtual-device.ts';
@@ -48,9 +48,9 @@ export class Stage {
   /** Its `start` ends once it has subscribed and reported: what is sent then, it hears. */
   makeDevice(serial: string, options: Partial<VirtualDeviceOptions> = {}): VirtualDevice {
     const reported = Promise.withResolvers<null>();
-    const onEvent = (event: DeviceEvent) => {
-      if (event.type === 'reported') reported.resolve(null);
-      options.onEvent?.(event);
+    const onEvent: OnDeviceEvent = (event, text) => {
+      if (event === 'reported') reported.resolve(null);
+      options.onEvent?.(event, text);
     };
     const device = createVirtualDevice({ apiUrl: this.url, productKey: this.productKey, serial, ...options, onEvent });
     const start = async () => {

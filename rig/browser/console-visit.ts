@@ -1,7 +1,10 @@
-// What a person does in the console, by what is written on the screen.
+// What a person does in the console, by what is written on the screen. With SCREENSHOTS=FOLDER in the environment it takes pictures of
+// each screen on which a test looks for barriers.
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { join } from 'node:path';
 import type { Page } from 'playwright-core';
+import { expect } from 'vitest';
 
 export async function signIn(page: Page, owner: { email: string; password: string }): Promise<void> {
   await page.getByLabel('Email or user name').fill(owner.email);
@@ -33,7 +36,26 @@ export async function findBarriers(page: Page): Promise<string[]> {
   // Not by a script element, which the page's policy refuses.
   await page.evaluate(readFileSync(axePath, 'utf8'));
   const { violations } = await page.evaluate<AxeResult>('axe.run()');
+  const folder = process.env['SCREENSHOTS'];
+  if (folder !== undefined) await takePictures(page, folder);
   return violations
     .filter(({ impact }) => impact === 'serious' || impact === 'critical')
     .map(({ id, help, nodes }) => `${id}: ${help}: ${nodes.map(({ html }) => html).join(' ')}`);
+}
+
+let pictures = 0;
+
+/** Named by the test; the numbers say in which order. */
+async function takePictures(page: Page, folder: string): Promise<void> {
+  const test = expect.getState().currentTestName?.replaceAll(/\W+/g, '-');
+  const name = join(folder, `${test}-${String(++pictures).padStart(2, '0')}`);
+  const viewport = page.viewportSize();
+  for (const colorScheme of ['light', 'dark'] as const) {
+    await page.emulateMedia({ colorScheme });
+    await page.screenshot({ path: `${name}-${colorScheme}.png`, fullPage: true });
+  }
+  await page.emulateMedia({ colorScheme: null });
+  await page.setViewportSize({ width: 390, height: 844 });
+  await page.screenshot({ path: `${name}-phone.png`, fullPage: true });
+  if (viewport !== null) await page.setViewportSize(viewport);
 }

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { parseEnv } from 'node:util';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { unstable_getVarsForDev, unstable_readConfig } from 'wrangler';
-import { optionalSecrets } from '../../../dev/deployment-check.ts';
+import { workerSecrets } from '../../../dev/deployment-check.ts';
 import { writeDevConfig, writeDevVars } from '../../../dev/local/secrets.ts';
 import { findSettingProblems } from '../../../src/config.ts';
 
@@ -52,8 +52,7 @@ it('stay as they are', () => {
 });
 
 it('name every secret in the example, with a comment', () => {
-  const required = ['JWT_SECRETS', 'SEALING_SECRETS', 'MESSAGING_SECRETS'];
-  for (const name of [...required, ...optionalSecrets])
+  for (const name of workerSecrets)
     expect(example).toMatch(new RegExp(`^# .+\\n(?:# [A-Z_]+=\\n)*(?:# )?${name}=$`, 'm'));
   // Cloudflare's deploy button would offer a value to everybody.
   expect(example).not.toMatch(/^[^#].*=./m);
