@@ -1,6 +1,6 @@
 // `serve backup` and `serve restore`: all data of a server in one file, as they were at one moment. A backup suspends the parts of
 // a running server while it copies. A restore deletes nothing.
-import { execFile, spawnSync } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import * as fs from 'node:fs';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
@@ -23,7 +23,6 @@ export async function backUp(dataDir: string, to: string, keep: number | undefin
   if (fs.existsSync(file)) throw new ProblemsError(`${file} exists already`);
   if (takeLock(join(dataDir, 'backup.pid')) !== undefined) throw new ProblemsError('another backup runs');
   const copy = join(dataDir, 'backup-draft');
-  fs.rmSync(copy, { recursive: true, force: true });
   try {
     const suspendedMs = await copyAtOneMoment(dataDir, copy);
     let devices: number | undefined;
@@ -47,26 +46,21 @@ async function copyAtOneMoment(dataDir: string, copy: string): Promise<number> {
   const isRunning = (await holderOf(dataDir)) !== undefined;
   const parts = readParts(dataDir);
   const groups = Object.values(parts).map(({ pid }) => pid);
-  const suspendedMs = whileSuspended(groups, () => data.copyData(dataDir, copy));
+  const packed = `${copy}.tar`;
+  const suspendedMs = whileSuspended(groups, () => data.packData(dataDir, packed));
   if (isRunning && (groups.length === 0 || JSON.stringify(readParts(dataDir)) !== JSON.stringify(parts)))
     throw new Error('A part of the server started meanwhile: try again');
+  data.unpackData(packed, copy);
+  fs.rmSync(packed);
   return suspendedMs;
 }
 
 function pack(copy: string, file: string): void {
   const draft = `${file}.part`;
   fs.rmSync(draft, { force: true });
-  const descriptor = fs.openSync(draft, 'wx', 0o600);
-  runTar(['-cz', '-C', copy, '.'], descriptor);
-  fs.fsyncSync(descriptor);
-  fs.closeSync(descriptor);
+  data.runTar(['-cz', '-C', copy, '.'], draft);
+  fs.writeFileSync(draft, '', { flag: 'a', flush: true });
   fs.renameSync(draft, file);
-}
-
-/** @throws Error with what tar says, also of a damaged file: gzip has a checksum */
-function runTar(options: string[], output: number | 'ignore' = 'ignore'): void {
-  const { status, stderr, error } = spawnSync('tar', options, { stdio: ['ignore', output, 'pipe'], encoding: 'utf8' });
-  if (status !== 0) throw new Error(`tar: ${error?.message ?? stderr.trim()}`);
 }
 
 function removeOldest(folder: string, keep: number): void {
@@ -81,10 +75,8 @@ export async function restore(dataDir: string, file: string, isForced: boolean):
   const hadData = data.hasData(dataDir);
   if (hadData && !isForced) throw new ProblemsError(`${dataDir} has data: --force moves them aside`);
   const unpacked = join(dataDir, 'restore-draft');
-  fs.rmSync(unpacked, { recursive: true, force: true });
-  fs.mkdirSync(unpacked, { mode: 0o700 });
   try {
-    runTar(['-xz', '--no-same-owner', '-f', resolve(file), '-C', unpacked]);
+    data.unpackData(file, unpacked);
     const version = data.readVersion(unpacked);
     const mark = readJson(join(unpacked, markName), markSchema);
     if (version === undefined || mark === undefined) throw new Error(`${file} is no backup of Latchwork`);

@@ -66,9 +66,10 @@ export function enterProgram(dataDir: string): void {
   refuseNewer(dataDir);
   if (state !== 'begin') return;
   const former = join(dataDir, formerData);
-  // A copy that was cut off.
-  rmSync(former, { recursive: true, force: true });
-  data.copyData(dataDir, former);
+  const packed = `${former}.tar`;
+  data.packData(dataDir, packed);
+  data.unpackData(packed, former);
+  rmSync(packed);
   // Before this program changes anything.
   spawnSync('sync');
   noteUpgrade(dataDir, 'trying');
