@@ -12,7 +12,7 @@ import { invalidInput, limitReached, notFound, RefusedError, unwrap, wireErrorOf
 import { toIso } from '../domain/time.ts';
 import { holdToUserRate } from '../pacing/rate-limits.ts';
 import type { GroupBody, GroupContent, SceneBody, SceneContent } from '../protocol/http/collections.ts';
-import { readStatus } from './devices/views.ts';
+import { viewsOf } from './devices/views.ts';
 
 type Bodies = { group: GroupBody; scene: SceneBody };
 type Contents = { group: GroupContent; scene: SceneContent };
@@ -105,7 +105,7 @@ export async function readGroup(context: ServiceContext, actor: Actor, groupId: 
   const ask = async (deviceId: string) => {
     try {
       if (!known.has(deviceId)) throw notFound('device', deviceId);
-      const { deviceName: name, online, position } = await readStatus(context, actor, deviceId);
+      const { deviceName: name, online, position } = await viewsOf(context, actor, deviceId).status();
       return { deviceId, name, online, position };
     } catch (error) {
       if (!(error instanceof RefusedError)) throw error;
