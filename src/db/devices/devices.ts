@@ -184,8 +184,8 @@ export async function listUnusedDevices(
     .limit(limit);
 }
 
-export async function deleteRecords(db: Database, deviceIds: string[]): Promise<void> {
-  await db.delete(devices).where(inArray(devices.deviceId, deviceIds));
+export async function deleteRecord(db: Database, deviceId: string): Promise<void> {
+  await db.delete(devices).where(eq(devices.deviceId, deviceId));
 }
 
 /** For a record without a session. Does nothing if a session has written since; any later projection replaces it. */

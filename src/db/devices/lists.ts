@@ -57,18 +57,14 @@ export type ProductDevicesFilter = {
   createdBefore?: number | undefined;
 };
 
-export async function listDeviceIdsOf(db: Database, filter: ProductDevicesFilter, limit: number): Promise<string[]> {
-  const rows = await db
-    .select({ deviceId: devices.deviceId })
-    .from(devices)
-    .where(matching(filter))
-    .orderBy(...newestFirst)
-    .limit(limit);
-  return rows.map(({ deviceId }) => deviceId);
+export async function listDevicesOf(db: Database, filter: ProductDevicesFilter, limit: number) {
+  const { id, deviceId, createdAt } = devices;
+  const matching = db.select({ id, deviceId }).from(devices).where(isOf(filter));
+  return matching.orderBy(desc(createdAt), desc(id)).limit(limit);
 }
 
 export async function countDevicesOf(db: Database, filter: ProductDevicesFilter, max: number): Promise<number> {
-  const some = db.select({ id: devices.id }).from(devices).where(matching(filter)).limit(max);
+  const some = db.select({ id: devices.id }).from(devices).where(isOf(filter)).limit(max);
   const [counted] = await db.select({ total: count() }).from(some.as('some'));
   return counted?.total ?? 0;
 }
@@ -76,8 +72,6 @@ export async function countDevicesOf(db: Database, filter: ProductDevicesFilter,
 export async function countDevices(db: Database, filter: DeviceFilter): Promise<number> {
   return sumOf(await totalOf(db, filter));
 }
-
-const newestFirst = [desc(devices.createdAt), desc(devices.id)];
 
 function columnsOf(role: ListRole) {
   if (role === 'owner') {
@@ -168,7 +162,7 @@ function productIdOf(db: Database, productKey: string) {
   return db.select({ id: products.id }).from(products).where(eq(products.productKey, productKey));
 }
 
-function matching({ productId, ownerId, status, createdAfter, createdBefore }: ProductDevicesFilter) {
+function isOf({ productId, ownerId, status, createdAfter, createdBefore }: ProductDevicesFilter) {
   return and(
     eq(devices.ownerId, ownerId),
     eq(devices.productId, productId),
