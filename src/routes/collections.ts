@@ -3,9 +3,8 @@ import type { z } from '@hono/zod-openapi';
 import type { Context } from 'hono';
 import { signedInFor } from '../http/authenticate.ts';
 import { answer, callerErrors, commandProblems, declaring } from '../http/envelope.ts';
-import { createRouter, jsonBody, routesAbout, type AppEnv } from '../http/router.ts';
+import { createRouter, jsonBody, paged, routesAbout, type AppEnv } from '../http/router.ts';
 import * as schemas from '../protocol/http/collections.ts';
-import { pageQuerySchema } from '../protocol/http/devices.ts';
 import { collectionsOf, readGroup } from '../services/collections.ts';
 
 const mayRead = declaring(signedInFor('readCollections'), ...callerErrors);
@@ -13,7 +12,6 @@ const mayReadOne = declaring(signedInFor('readCollections'), ...callerErrors, 'n
 const mayManage = declaring(signedInFor('manageCollections'), ...callerErrors);
 const mayManageOne = declaring(signedInFor('manageCollections'), ...callerErrors, 'not_found');
 
-const page = { request: { query: pageQuerySchema } };
 const taking = <Body extends z.ZodType>(body: Body) => ({ request: { body: jsonBody(body) } });
 const group = routesAbout('Groups');
 const scene = routesAbout('Scenes');
@@ -29,7 +27,7 @@ export const groupRoutes = createRouter()
     }),
     (c) => answer(c, groupsOf(c).create(c.req.valid('json'))),
   )
-  .openapi(group('get', '/', { ...mayRead('List your groups, newest first', schemas.groupPageSchema), ...page }), (c) =>
+  .openapi(group('get', '/', paged(mayRead('List your groups, newest first', schemas.groupPageSchema))), (c) =>
     answer(c, groupsOf(c).list(c.req.valid('query'))),
   )
   .openapi(
@@ -59,7 +57,7 @@ export const sceneRoutes = createRouter()
     }),
     (c) => answer(c, scenesOf(c).create(c.req.valid('json'))),
   )
-  .openapi(scene('get', '/', { ...mayRead('List your scenes, newest first', schemas.scenePageSchema), ...page }), (c) =>
+  .openapi(scene('get', '/', paged(mayRead('List your scenes, newest first', schemas.scenePageSchema))), (c) =>
     answer(c, scenesOf(c).list(c.req.valid('query'))),
   )
   .openapi(scene('get', '/{sceneId}', mayReadOne('Read a scene', schemas.sceneSchema)), (c) =>

@@ -1,9 +1,8 @@
 // Serial numbers of a product over HTTP, as JSON or CSV: parse, one service call, answer.
 import { createMiddleware } from 'hono/factory';
-import { type AppEnv, jsonBody, replaceBody, createRouter, routesAbout } from '../../http/router.ts';
+import { type AppEnv, jsonBody, replaceBody, createRouter, routesAbout, paged } from '../../http/router.ts';
 import { signedInFor } from '../../http/authenticate.ts';
 import { answer, callerErrors, declaring } from '../../http/envelope.ts';
-import { pageQuerySchema } from '../../protocol/http/devices.ts';
 import * as schemas from '../../protocol/http/serials.ts';
 import { pageSerials, registerSerials, removeSerial } from '../../services/devices/serials.ts';
 
@@ -56,8 +55,7 @@ export const productSerialRoutes = createRouter()
   )
   .openapi(
     route('get', '/{productKey}/serials', {
-      ...mayManage('List the serial numbers of a product, newest first', schemas.serialPageSchema),
-      request: { query: pageQuerySchema },
+      ...paged(mayManage('List the serial numbers of a product, newest first', schemas.serialPageSchema)),
     }),
     (c) => answer(c, pageSerials(c.var.context, c.var.caller, c.req.valid('param').productKey, c.req.valid('query'))),
   )
