@@ -5,7 +5,7 @@ import { unionAll } from 'drizzle-orm/sqlite-core';
 import type { DeviceStatusCode } from '../../domain/device-status.ts';
 import { offsetOf, type ListPosition, type PageRequest } from '../../domain/pagination.ts';
 import { memberRoles } from '../../protocol/vocabulary.ts';
-import { runTogether, type Database } from '../client.ts';
+import type { Database } from '../client.ts';
 import { selectDevices, type DeviceWithProduct } from './devices.ts';
 import { deviceCounts, deviceMembers, devices, memberCounts } from '../schema/devices.ts';
 import { products } from '../schema/products.ts';
@@ -31,21 +31,27 @@ export async function listDevices(
   page: PageRequest,
   after: ListPosition | 'begin' | undefined,
 ): Promise<{ total: number; rows: ListedDevice[] }> {
-  const first = after === undefined && page.page > 1 ? await findFirstOf(db, filter, page) : undefined;
-  if (first !== undefined && first.position === undefined) return { total: first.total, rows: [] };
-  const begin = after ?? first?.position ?? 'begin';
-  const start = begin === 'begin' ? undefined : { ...begin, isIncluded: after === undefined };
-  const roles = rolesOf(filter);
-  const [counted, ...lists] = await db.batch([
+  const parts = rolesOf(filter).map((role) => {
+    const { table, createdAt, id } = columnsOf(role);
+    const isBehind =
+      typeof after === 'object' ? sql`(${createdAt}, ${id}) < (${after.createdAt}, ${after.id})` : undefined;
+    const where = and(wantedBy(db, filter, role), isBehind);
+    return sql`select ${createdAt} as created_at, ${id} as id, ${role} as role from ${table} where ${where}`;
+  });
+  const offset = after === undefined ? offsetOf(page) : 0;
+  // By the indices alone: rows before the page are neither read nor joined.
+  const listed = sql`(${sql.join(parts, sql` union all `)}
+    order by created_at desc, id desc limit ${page.size} offset ${offset}) as listed`;
+  const [counted, rows] = await db.batch([
     totalOf(db, filter),
-    ...roles.map((role) => selectOf(db, filter, role, start).limit(page.size)),
+    selectDevices(db, { role: sql<ListRole>`listed.role`.as('listed_role') }).innerJoin(
+      listed,
+      sql`listed.id = ${devices.id}`,
+    ),
   ]);
-  const rows = roles.flatMap((role, index) => (lists[index] ?? []).map((row) => ({ ...row, role })));
   rows.sort((a, b) => b.device.createdAt - a.device.createdAt || b.device.id - a.device.id);
-  return { total: sumOf(counted), rows: rows.slice(0, page.size) };
+  return { total: sumOf(counted), rows };
 }
-
-type Start = ListPosition & { isIncluded: boolean };
 
 const rolesOf = ({ role }: DeviceFilter) => (role === undefined ? listRoles : [role]);
 
@@ -99,31 +105,6 @@ function wantedBy(db: Database, filter: DeviceFilter, role: ListRole): SQL | und
     // For the index.
     tag === undefined || role !== 'owner' ? undefined : sql`${devices.tags} <> '[]'`,
   );
-}
-
-function selectOf(db: Database, filter: DeviceFilter, role: ListRole, start: Start | undefined) {
-  const { createdAt, id } = columnsOf(role);
-  const compare = start?.isIncluded === true ? sql`<=` : sql`<`;
-  const position = start && sql`(${createdAt}, ${id}) ${compare} (${start.createdAt}, ${start.id})`;
-  const ofDevices = selectDevices(db).$dynamic();
-  const rows =
-    role === 'owner' ? ofDevices : ofDevices.innerJoin(deviceMembers, eq(deviceMembers.deviceRow, devices.id));
-  return rows.where(and(wantedBy(db, filter, role), position)).orderBy(desc(createdAt), desc(id));
-}
-
-/** The first row of a page, found by the indices alone: rows before it are neither read nor joined. */
-async function findFirstOf(db: Database, filter: DeviceFilter, page: PageRequest) {
-  const parts = rolesOf(filter).map((role) => {
-    const { table, createdAt, id } = columnsOf(role);
-    return sql`select ${createdAt} as created_at, ${id} as id from ${table} where ${wantedBy(db, filter, role)}`;
-  });
-  const [{ results }, counted] = await runTogether<[{ created_at: number; id: number }, { total: number }]>(db, [
-    sql`${sql.join(parts, sql` union all `)} order by created_at desc, id desc limit 1 offset ${offsetOf(page)}`,
-    totalOf(db, filter),
-  ]);
-  const [first] = results;
-  const position = first && { createdAt: first.created_at, id: first.id };
-  return { position, total: sumOf(counted.results) };
 }
 
 const offlineOf = ({ devices: all, inactive, online, disabled }: typeof deviceCounts | typeof memberCounts) =>
