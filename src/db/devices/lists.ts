@@ -10,7 +10,7 @@ import { selectDevices, type DeviceWithProduct } from './devices.ts';
 import { deviceCounts, deviceMembers, devices, memberCounts } from '../schema/devices.ts';
 import { products } from '../schema/products.ts';
 
-const listRoles = ['owner', ...memberRoles] as const;
+export const listRoles = ['owner', ...memberRoles] as const;
 type ListRole = (typeof listRoles)[number];
 
 export type DeviceFilter = {
