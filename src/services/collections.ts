@@ -89,8 +89,7 @@ export async function deviceIdsOf(context: ServiceContext, actor: Actor, choice:
   if (asked.deviceIds) return asked.deviceIds;
   const productKey = asked.productKey ?? actor.productKey ?? undefined;
   if (actor.productKey !== null && productKey !== actor.productKey) return [];
-  const { userId, deviceIds } = actor;
-  const filter = { userId, role: undefined, statusCode: undefined, productKey, tag: asked.tag ?? '', deviceIds };
+  const filter = { userId: actor.userId, productKey, tag: asked.tag ?? '', deviceIds: actor.deviceIds };
   const { rows } = await listDevices(context.primary(), filter, { page: 1, size: maxDevices }, undefined);
   return rows.map(({ device }) => device.deviceId);
 }

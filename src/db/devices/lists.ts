@@ -15,9 +15,9 @@ type ListRole = (typeof listRoles)[number];
 
 export type DeviceFilter = {
   userId: number;
-  role: ListRole | undefined;
-  productKey: string | undefined;
-  statusCode: DeviceStatusCode | undefined;
+  role?: ListRole | undefined;
+  productKey?: string | undefined;
+  statusCode?: DeviceStatusCode | undefined;
   tag?: string | undefined;
   /** Only these. */
   deviceIds?: readonly string[] | null | undefined;

@@ -34,7 +34,6 @@ import { pageSessions } from './sessions.ts';
 /** Each takes up to twenty calls of its object. */
 const devicesPerPage = 20;
 /** No list of an account or a device is longer, except products beyond the quota that is usual. */
-const everyDevice = { search: undefined, productKey: undefined, statusCode: undefined, role: undefined };
 const all = { page: 1, size: 1_000 };
 
 /** @param after where another page of devices ended; without it, the first page, which has the account, too */
@@ -46,7 +45,7 @@ export async function exportOwnData(
   const { userId } = caller;
   await holdToUserRate(context, userId, 'read', devicesPerPage);
   const page = { page: 1, size: devicesPerPage };
-  const listed = await pageDevices(context, inPerson(userId), everyDevice, page, after ?? 'begin');
+  const listed = await pageDevices(context, inPerson(userId), {}, page, after ?? 'begin');
   const devices = await Promise.all(listed.list.map((device) => exportDevice(context, userId, device)));
   const account = after === undefined ? await exportAccount(context, caller) : null;
   return { account, devices, next: listed.next ?? null };
