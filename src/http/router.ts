@@ -24,7 +24,8 @@ export type AppEnv = {
     caller: Caller;
     /** Why the request was refused, for its log line (request-log.ts). */
     refusal: Refusal | undefined;
-    isCsv: boolean | undefined;
+    /** Of the body as it came: `readBody` makes each JSON. */
+    contentType: string | undefined;
   };
 };
 
@@ -104,6 +105,7 @@ export function readBody(limit: Limit) {
     if (c.req.method === 'GET' || c.req.method === 'HEAD') return next();
     const text = await readText(c.req.raw, limit.max);
     if (text === undefined) throw new RefusedError({ kind: 'limit_reached', limit });
+    c.set('contentType', c.req.header('Content-Type'));
     replaceBody(c, text);
     await next();
   });

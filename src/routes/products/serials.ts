@@ -8,12 +8,6 @@ import { pageSerials, registerSerials, removeSerial } from '../../services/devic
 
 const route = routesAbout('Products');
 
-/** Goes before the reading of bodies, which takes each for JSON. */
-export const readSerialsAsCsv = createMiddleware<AppEnv>(async (c, next) => {
-  if (c.req.method === 'POST' && /^text\/csv\b/i.test(c.req.header('Content-Type') ?? '')) c.set('isCsv', true);
-  await next();
-});
-
 const column = String.raw`\s*(?:"((?:[^"]|"")*)"|([^,;]*))`;
 const firstColumns = new RegExp(`^${column}\\s*(?:[,;]${column})?`);
 
@@ -24,7 +18,7 @@ function readRow(line: string): { deviceSN: string; claimCode: string } {
 }
 
 const convertCsv = createMiddleware<AppEnv>(async (c, next) => {
-  if (c.var.isCsv === true) {
+  if (/^text\/csv\b/i.test(c.var.contentType ?? '')) {
     const lines = (await c.req.raw.text()).replace(/^\uFEFF/, '').split(/\r\n|\n|\r/);
     const rows = lines.map(readRow).filter(({ deviceSN }) => deviceSN !== '');
     const isHeading = rows[0]?.deviceSN.toLowerCase() === 'devicesn';
