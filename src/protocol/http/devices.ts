@@ -115,9 +115,10 @@ export const devicePageSchema = pageSchema(deviceSchema)
 
 const statusFilters = ['0', '1', '2', '3', ...words.deviceStatusTexts] as const;
 const statusFilterSchema = z
-  .enum(statusFilters, 'must be 0 to 3 or inactive, online, offline, disabled')
+  .string()
+  .pipe(z.enum(statusFilters, 'must be 0 to 3 or inactive, online, offline, disabled'))
   .transform((text) => (statusFilters.indexOf(text) % 4) as 0 | 1 | 2 | 3)
-  .openapi({ example: 'online' });
+  .openapi({ type: 'string', enum: [...statusFilters], example: 'online' });
 
 export const listDevicesQuerySchema = z.object({
   productKey: z.string().optional().openapi({ description: 'Only devices of this product.', example: 'servo-switch' }),
