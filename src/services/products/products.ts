@@ -106,7 +106,7 @@ export async function findOwnProduct(
 /** To its owner all of it, but whose it is. */
 function describeProduct({
   id: productId,
-  ownerId: _,
+  ownerId: _owner,
   projectId: _project,
   deletedAt: _deleted,
   ...row
