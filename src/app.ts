@@ -24,7 +24,7 @@ import { guestPageRoutes } from './routes/devices/guest-pages.ts';
 import { healthRoutes } from './routes/machines/health.ts';
 import { pageRoutes } from './routes/pages.ts';
 import { operatorRoutes } from './routes/machines/operator.ts';
-import { productSerialRoutes, readSerialsAsCsv } from './routes/products/serials.ts';
+import { productSerialRoutes } from './routes/products/serials.ts';
 import { productRoutes } from './routes/products/products.ts';
 import { referenceRoutes } from './routes/reference.ts';
 import { socketRoutes } from './routes/sockets.ts';
@@ -52,7 +52,6 @@ export function createApp() {
   app.route('/health', healthRoutes);
   app.route('/w', checkInRoutes);
 
-  app.use('/api/v1/products/:productKey/serials', readSerialsAsCsv);
   for (const path of ['/api/*', '/t/*']) {
     app.use(path, allowOrigins, refuseCrossSite, readBody({ name: 'requestBodyBytes', max: 64 * 1024 }));
   }

@@ -3,9 +3,7 @@
 import { deviceRoles, keyScopes, memberRoles } from '../protocol/vocabulary.ts';
 import { RefusedError, type Refusal } from './refusal.ts';
 
-export const roles = deviceRoles;
-export type Role = (typeof roles)[number];
-
+export type Role = (typeof deviceRoles)[number];
 export type MemberRole = (typeof memberRoles)[number];
 
 export const scopes = keyScopes;

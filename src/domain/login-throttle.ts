@@ -18,7 +18,6 @@ const freeAttempts = 5;
 const firstDelayMs = 1_000;
 /** About a hundred guesses a day from one address. */
 const maxDelayMs = 15 * minuteMs;
-const maxDoublings = 20;
 /** Bounds all addresses together at 17 280 guesses a day beyond the free ones. */
 const commonDelayMs = 5_000;
 
@@ -56,8 +55,7 @@ function hasFreeLeft({ failures }: FailureCount, { loginFreeAttemptsPerDay }: Lo
 
 function ownKeyOpensAt(own: FailureCount): number {
   if (isFree(own)) return 0;
-  const doublings = Math.min(own.failures - freeAttempts, maxDoublings);
-  return own.lastFailedAtMs + Math.min(firstDelayMs * 2 ** doublings, maxDelayMs);
+  return own.lastFailedAtMs + Math.min(firstDelayMs * 2 ** (own.failures - freeAttempts), maxDelayMs);
 }
 
 function commonKeyOpensAt({ failures, lastFailedAtMs }: FailureCount): number {

@@ -1,5 +1,6 @@
 // What a user is told without asking. A device's object raises and clears the notices of the device, a service those of the account;
 // the user's inbox keeps them and pushes them to phones. No text for people is in here.
+import type { NoticeSettings } from '../protocol/http/notices.ts';
 import type { NoticeCause } from '../protocol/vocabulary.ts';
 import type { ControlParams } from './control-command.ts';
 import { toIso } from './time.ts';
@@ -30,10 +31,6 @@ export function viewNotice(kept: KeptNotice) {
  * What devices have to know of a user's settings; `offlineAfterSeconds` null: the device's own usual gaps count. `zone`: of the user's
  * days.
  */
-export type NoticeRules = {
-  offlineAfterSeconds: number | null;
-  handHours: { from: string; to: string; zone: string } | null;
-  zone?: string;
-};
+export type NoticeRules = Pick<NoticeSettings, 'offlineAfterSeconds' | 'handHours'> & { zone?: string };
 
 export const defaultNoticeRules: NoticeRules = { offlineAfterSeconds: null, handHours: null };

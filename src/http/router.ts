@@ -9,6 +9,7 @@ import { invalidInput, RefusedError, type Limit, type Refusal } from '../domain/
 import { runInBackground, type ServiceContext } from '../context.ts';
 import type { Actor } from '../domain/access.ts';
 import { startDeadline } from '../objects/calls/within.ts';
+import { pageQuerySchema } from '../protocol/http/devices.ts';
 import { pathSchemas } from '../protocol/http/paths.ts';
 
 /** Who asks. An API key acts for its user, except if a route wants the user in person. */
@@ -23,7 +24,8 @@ export type AppEnv = {
     caller: Caller;
     /** Why the request was refused, for its log line (request-log.ts). */
     refusal: Refusal | undefined;
-    isCsv: boolean | undefined;
+    /** Of the body as it came: `readBody` makes each JSON. */
+    contentType: string | undefined;
   };
 };
 
@@ -103,6 +105,7 @@ export function readBody(limit: Limit) {
     if (c.req.method === 'GET' || c.req.method === 'HEAD') return next();
     const text = await readText(c.req.raw, limit.max);
     if (text === undefined) throw new RefusedError({ kind: 'limit_reached', limit });
+    c.set('contentType', c.req.header('Content-Type'));
     replaceBody(c, text);
     await next();
   });
@@ -165,4 +168,9 @@ type BodyOptions = { isRequired?: boolean; examples?: Record<string, { value: un
 /** The body of a route, for `createRoute`; without `isRequired` an absent one reads like `{}`. */
 export function jsonBody<T extends z.ZodType>(schema: T, { isRequired = true, examples }: BodyOptions = {}) {
   return { required: isRequired, content: { 'application/json': { schema, ...(examples && { examples }) } } };
+}
+
+/** A declaration whose request asks for a page of a list. */
+export function paged<Declared extends object>(declared: Declared) {
+  return { ...declared, request: { query: pageQuerySchema } };
 }

@@ -3,17 +3,13 @@ import type { z } from '@hono/zod-openapi';
 import type { Context } from 'hono';
 import { signedInFor } from '../http/authenticate.ts';
 import { answer, callerErrors, commandProblems, declaring } from '../http/envelope.ts';
-import { createRouter, jsonBody, routesAbout, type AppEnv } from '../http/router.ts';
+import { createRouter, jsonBody, paged, routesAbout, type AppEnv } from '../http/router.ts';
 import * as schemas from '../protocol/http/collections.ts';
-import { pageQuerySchema } from '../protocol/http/devices.ts';
 import { collectionsOf, readGroup } from '../services/collections.ts';
 
 const mayRead = declaring(signedInFor('readCollections'), ...callerErrors);
-const mayReadOne = declaring(signedInFor('readCollections'), ...callerErrors, 'not_found');
 const mayManage = declaring(signedInFor('manageCollections'), ...callerErrors);
-const mayManageOne = declaring(signedInFor('manageCollections'), ...callerErrors, 'not_found');
 
-const page = { request: { query: pageQuerySchema } };
 const taking = <Body extends z.ZodType>(body: Body) => ({ request: { body: jsonBody(body) } });
 const group = routesAbout('Groups');
 const scene = routesAbout('Scenes');
@@ -29,24 +25,24 @@ export const groupRoutes = createRouter()
     }),
     (c) => answer(c, groupsOf(c).create(c.req.valid('json'))),
   )
-  .openapi(group('get', '/', { ...mayRead('List your groups, newest first', schemas.groupPageSchema), ...page }), (c) =>
+  .openapi(group('get', '/', paged(mayRead('List your groups, newest first', schemas.groupPageSchema))), (c) =>
     answer(c, groupsOf(c).list(c.req.valid('query'))),
   )
   .openapi(
     group('get', '/{groupId}', {
-      ...mayReadOne('Read a group and what is true of its devices now', schemas.groupStateSchema),
+      ...mayRead('Read a group and what is true of its devices now', schemas.groupStateSchema, 'not_found'),
       description: 'Each device is asked. A group has no state of its own.',
     }),
     (c) => answer(c, readGroup(c.var.context, c.var.caller, c.req.valid('param').groupId)),
   )
   .openapi(
     group('patch', '/{groupId}', {
-      ...mayManageOne('Change a group', schemas.groupSchema),
+      ...mayManage('Change a group', schemas.groupSchema, 'not_found'),
       ...taking(schemas.groupChangeSchema),
     }),
     (c) => answer(c, groupsOf(c).change(c.req.valid('param').groupId, c.req.valid('json'))),
   )
-  .openapi(group('delete', '/{groupId}', mayManageOne('Delete a group', schemas.deletedGroupSchema)), (c) =>
+  .openapi(group('delete', '/{groupId}', mayManage('Delete a group', schemas.deletedGroupSchema, 'not_found')), (c) =>
     answer(c, groupsOf(c).delete(c.req.valid('param').groupId)),
   );
 
@@ -59,19 +55,19 @@ export const sceneRoutes = createRouter()
     }),
     (c) => answer(c, scenesOf(c).create(c.req.valid('json'))),
   )
-  .openapi(scene('get', '/', { ...mayRead('List your scenes, newest first', schemas.scenePageSchema), ...page }), (c) =>
+  .openapi(scene('get', '/', paged(mayRead('List your scenes, newest first', schemas.scenePageSchema))), (c) =>
     answer(c, scenesOf(c).list(c.req.valid('query'))),
   )
-  .openapi(scene('get', '/{sceneId}', mayReadOne('Read a scene', schemas.sceneSchema)), (c) =>
+  .openapi(scene('get', '/{sceneId}', mayRead('Read a scene', schemas.sceneSchema, 'not_found')), (c) =>
     answer(c, scenesOf(c).read(c.req.valid('param').sceneId)),
   )
   .openapi(
     scene('patch', '/{sceneId}', {
-      ...mayManageOne('Change a scene', schemas.sceneSchema, ...commandProblems),
+      ...mayManage('Change a scene', schemas.sceneSchema, 'not_found', ...commandProblems),
       ...taking(schemas.sceneChangeSchema),
     }),
     (c) => answer(c, scenesOf(c).change(c.req.valid('param').sceneId, c.req.valid('json'))),
   )
-  .openapi(scene('delete', '/{sceneId}', mayManageOne('Delete a scene', schemas.deletedSceneSchema)), (c) =>
+  .openapi(scene('delete', '/{sceneId}', mayManage('Delete a scene', schemas.deletedSceneSchema, 'not_found')), (c) =>
     answer(c, scenesOf(c).delete(c.req.valid('param').sceneId)),
   );

@@ -2,8 +2,7 @@
 import type { Context } from 'hono';
 import { signedInFor } from '../http/authenticate.ts';
 import { answer, callerErrors, declaring } from '../http/envelope.ts';
-import { createRouter, jsonBody, routesAbout, type AppEnv } from '../http/router.ts';
-import { pageQuerySchema } from '../protocol/http/devices.ts';
+import { createRouter, jsonBody, paged, routesAbout, type AppEnv } from '../http/router.ts';
 import * as schemas from '../protocol/http/webhooks.ts';
 import { webhooksOf } from '../services/webhooks.ts';
 
@@ -11,7 +10,6 @@ const route = routesAbout('Webhooks');
 const mayManage = declaring(signedInFor('manageWebhooks'), ...callerErrors);
 const mayManageOne = declaring(signedInFor('manageWebhooks'), ...callerErrors, 'not_found');
 
-const page = { query: pageQuerySchema };
 const path = '/{webhookId}';
 
 const of = (c: Context<AppEnv>) => webhooksOf(c.var.context, c.var.caller);
@@ -28,9 +26,8 @@ export const webhookRoutes = createRouter()
     }),
     (c) => answer(c, of(c).create(c.req.valid('json'))),
   )
-  .openapi(
-    route('get', '/', { ...mayManage('List your webhooks, newest first', schemas.webhookPageSchema), request: page }),
-    (c) => answer(c, of(c).list(c.req.valid('query'))),
+  .openapi(route('get', '/', paged(mayManage('List your webhooks, newest first', schemas.webhookPageSchema))), (c) =>
+    answer(c, of(c).list(c.req.valid('query'))),
   )
   .openapi(route('get', path, mayManageOne('Read a webhook', schemas.webhookSchema)), (c) =>
     answer(c, of(c).read(c.req.valid('param').webhookId)),
@@ -72,8 +69,7 @@ export const webhookRoutes = createRouter()
   )
   .openapi(
     route('get', `${path}/deliveries`, {
-      ...mayManageOne('List the last 100 deliveries', schemas.deliveryPageSchema),
-      request: page,
+      ...paged(mayManageOne('List the last 100 deliveries', schemas.deliveryPageSchema)),
       description: 'Newest first, each attempt on its own. Successes of the last ten minutes may be missing.',
     }),
     (c) => answer(c, of(c).listDeliveries(c.req.valid('param').webhookId, c.req.valid('query'))),

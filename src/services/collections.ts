@@ -12,7 +12,7 @@ import { invalidInput, limitReached, notFound, RefusedError, unwrap, wireErrorOf
 import { toIso } from '../domain/time.ts';
 import { holdToUserRate } from '../pacing/rate-limits.ts';
 import type { GroupBody, GroupContent, SceneBody, SceneContent } from '../protocol/http/collections.ts';
-import { readStatus } from './devices/views.ts';
+import { viewsOf } from './devices/views.ts';
 
 type Bodies = { group: GroupBody; scene: SceneBody };
 type Contents = { group: GroupContent; scene: SceneContent };
@@ -89,8 +89,7 @@ export async function deviceIdsOf(context: ServiceContext, actor: Actor, choice:
   if (asked.deviceIds) return asked.deviceIds;
   const productKey = asked.productKey ?? actor.productKey ?? undefined;
   if (actor.productKey !== null && productKey !== actor.productKey) return [];
-  const { userId, deviceIds } = actor;
-  const filter = { userId, role: undefined, statusCode: undefined, productKey, tag: asked.tag ?? '', deviceIds };
+  const filter = { userId: actor.userId, productKey, tag: asked.tag ?? '', deviceIds: actor.deviceIds };
   const { rows } = await listDevices(context.primary(), filter, { page: 1, size: maxDevices }, undefined);
   return rows.map(({ device }) => device.deviceId);
 }
@@ -105,7 +104,7 @@ export async function readGroup(context: ServiceContext, actor: Actor, groupId: 
   const ask = async (deviceId: string) => {
     try {
       if (!known.has(deviceId)) throw notFound('device', deviceId);
-      const { deviceName: name, online, position } = await readStatus(context, actor, deviceId);
+      const { deviceName: name, online, position } = await viewsOf(context, actor, deviceId).status();
       return { deviceId, name, online, position };
     } catch (error) {
       if (!(error instanceof RefusedError)) throw error;

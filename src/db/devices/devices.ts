@@ -1,6 +1,6 @@
 // Queries on single rows of `devices`; lists are in lists.ts. Name, disabled and presence are a projection of the
 // device's session, written by it alone through `writeProjections`. Activation writes everything else.
-import { and, asc, eq, getTableColumns, gt, gte, inArray, isNotNull, isNull, lt, or, sql } from 'drizzle-orm';
+import { and, asc, eq, getTableColumns, gt, gte, inArray, isNotNull, isNull, lt, or, sql, type SQL } from 'drizzle-orm';
 import type { BatchItem } from 'drizzle-orm/batch';
 import { findRow, insertSelect, runTogether, type Database } from '../client.ts';
 import { countGoingOffline } from '../measurements.ts';
@@ -130,8 +130,11 @@ export async function findDeviceIds(db: Database, deviceIds: readonly string[]):
   return rows.map(({ id }) => id);
 }
 
-export function selectDevices(db: Database) {
-  return db.select(withProduct).from(devices).innerJoin(products, eq(devices.productId, products.id));
+export function selectDevices<More extends Record<string, SQL.Aliased>>(db: Database, more?: More) {
+  return db
+    .select({ ...withProduct, ...(more as More) })
+    .from(devices)
+    .innerJoin(products, eq(devices.productId, products.id));
 }
 
 export async function findDevice(db: Database, deviceId: string) {
@@ -184,8 +187,8 @@ export async function listUnusedDevices(
     .limit(limit);
 }
 
-export async function deleteRecords(db: Database, deviceIds: string[]): Promise<void> {
-  await db.delete(devices).where(inArray(devices.deviceId, deviceIds));
+export async function deleteRecord(db: Database, deviceId: string): Promise<void> {
+  await db.delete(devices).where(eq(devices.deviceId, deviceId));
 }
 
 /** For a record without a session. Does nothing if a session has written since; any later projection replaces it. */

@@ -5,19 +5,19 @@ import { unionAll } from 'drizzle-orm/sqlite-core';
 import type { DeviceStatusCode } from '../../domain/device-status.ts';
 import { offsetOf, type ListPosition, type PageRequest } from '../../domain/pagination.ts';
 import { memberRoles } from '../../protocol/vocabulary.ts';
-import { runTogether, type Database } from '../client.ts';
+import type { Database } from '../client.ts';
 import { selectDevices, type DeviceWithProduct } from './devices.ts';
 import { deviceCounts, deviceMembers, devices, memberCounts } from '../schema/devices.ts';
 import { products } from '../schema/products.ts';
 
-const listRoles = ['owner', ...memberRoles] as const;
+export const listRoles = ['owner', ...memberRoles] as const;
 type ListRole = (typeof listRoles)[number];
 
 export type DeviceFilter = {
   userId: number;
-  role: ListRole | undefined;
-  productKey: string | undefined;
-  statusCode: DeviceStatusCode | undefined;
+  role?: ListRole | undefined;
+  productKey?: string | undefined;
+  statusCode?: DeviceStatusCode | undefined;
   tag?: string | undefined;
   /** Only these. */
   deviceIds?: readonly string[] | null | undefined;
@@ -31,21 +31,27 @@ export async function listDevices(
   page: PageRequest,
   after: ListPosition | 'begin' | undefined,
 ): Promise<{ total: number; rows: ListedDevice[] }> {
-  const first = after === undefined && page.page > 1 ? await findFirstOf(db, filter, page) : undefined;
-  if (first !== undefined && first.position === undefined) return { total: first.total, rows: [] };
-  const begin = after ?? first?.position ?? 'begin';
-  const start = begin === 'begin' ? undefined : { ...begin, isIncluded: after === undefined };
-  const roles = rolesOf(filter);
-  const [counted, ...lists] = await db.batch([
+  const parts = rolesOf(filter).map((role) => {
+    const { table, createdAt, id } = columnsOf(role);
+    const isBehind =
+      typeof after === 'object' ? sql`(${createdAt}, ${id}) < (${after.createdAt}, ${after.id})` : undefined;
+    const where = and(wantedBy(db, filter, role), isBehind);
+    return sql`select ${createdAt} as created_at, ${id} as id, ${role} as role from ${table} where ${where}`;
+  });
+  const offset = after === undefined ? offsetOf(page) : 0;
+  // By the indices alone: rows before the page are neither read nor joined.
+  const listed = sql`(${sql.join(parts, sql` union all `)}
+    order by created_at desc, id desc limit ${page.size} offset ${offset}) as listed`;
+  const [counted, rows] = await db.batch([
     totalOf(db, filter),
-    ...roles.map((role) => selectOf(db, filter, role, start).limit(page.size)),
+    selectDevices(db, { role: sql<ListRole>`listed.role`.as('listed_role') }).innerJoin(
+      listed,
+      sql`listed.id = ${devices.id}`,
+    ),
   ]);
-  const rows = roles.flatMap((role, index) => (lists[index] ?? []).map((row) => ({ ...row, role })));
   rows.sort((a, b) => b.device.createdAt - a.device.createdAt || b.device.id - a.device.id);
-  return { total: sumOf(counted), rows: rows.slice(0, page.size) };
+  return { total: sumOf(counted), rows };
 }
-
-type Start = ListPosition & { isIncluded: boolean };
 
 const rolesOf = ({ role }: DeviceFilter) => (role === undefined ? listRoles : [role]);
 
@@ -57,18 +63,14 @@ export type ProductDevicesFilter = {
   createdBefore?: number | undefined;
 };
 
-export async function listDeviceIdsOf(db: Database, filter: ProductDevicesFilter, limit: number): Promise<string[]> {
-  const rows = await db
-    .select({ deviceId: devices.deviceId })
-    .from(devices)
-    .where(matching(filter))
-    .orderBy(...newestFirst)
-    .limit(limit);
-  return rows.map(({ deviceId }) => deviceId);
+export async function listDevicesOf(db: Database, filter: ProductDevicesFilter, limit: number) {
+  const { id, deviceId, createdAt } = devices;
+  const matching = db.select({ id, deviceId }).from(devices).where(isOf(filter));
+  return matching.orderBy(desc(createdAt), desc(id)).limit(limit);
 }
 
 export async function countDevicesOf(db: Database, filter: ProductDevicesFilter, max: number): Promise<number> {
-  const some = db.select({ id: devices.id }).from(devices).where(matching(filter)).limit(max);
+  const some = db.select({ id: devices.id }).from(devices).where(isOf(filter)).limit(max);
   const [counted] = await db.select({ total: count() }).from(some.as('some'));
   return counted?.total ?? 0;
 }
@@ -76,8 +78,6 @@ export async function countDevicesOf(db: Database, filter: ProductDevicesFilter,
 export async function countDevices(db: Database, filter: DeviceFilter): Promise<number> {
   return sumOf(await totalOf(db, filter));
 }
-
-const newestFirst = [desc(devices.createdAt), desc(devices.id)];
 
 function columnsOf(role: ListRole) {
   if (role === 'owner') {
@@ -105,31 +105,6 @@ function wantedBy(db: Database, filter: DeviceFilter, role: ListRole): SQL | und
     // For the index.
     tag === undefined || role !== 'owner' ? undefined : sql`${devices.tags} <> '[]'`,
   );
-}
-
-function selectOf(db: Database, filter: DeviceFilter, role: ListRole, start: Start | undefined) {
-  const { createdAt, id } = columnsOf(role);
-  const compare = start?.isIncluded === true ? sql`<=` : sql`<`;
-  const position = start && sql`(${createdAt}, ${id}) ${compare} (${start.createdAt}, ${start.id})`;
-  const ofDevices = selectDevices(db).$dynamic();
-  const rows =
-    role === 'owner' ? ofDevices : ofDevices.innerJoin(deviceMembers, eq(deviceMembers.deviceRow, devices.id));
-  return rows.where(and(wantedBy(db, filter, role), position)).orderBy(desc(createdAt), desc(id));
-}
-
-/** The first row of a page, found by the indices alone: rows before it are neither read nor joined. */
-async function findFirstOf(db: Database, filter: DeviceFilter, page: PageRequest) {
-  const parts = rolesOf(filter).map((role) => {
-    const { table, createdAt, id } = columnsOf(role);
-    return sql`select ${createdAt} as created_at, ${id} as id from ${table} where ${wantedBy(db, filter, role)}`;
-  });
-  const [{ results }, counted] = await runTogether<[{ created_at: number; id: number }, { total: number }]>(db, [
-    sql`${sql.join(parts, sql` union all `)} order by created_at desc, id desc limit 1 offset ${offsetOf(page)}`,
-    totalOf(db, filter),
-  ]);
-  const [first] = results;
-  const position = first && { createdAt: first.created_at, id: first.id };
-  return { position, total: sumOf(counted.results) };
 }
 
 const offlineOf = ({ devices: all, inactive, online, disabled }: typeof deviceCounts | typeof memberCounts) =>
@@ -168,7 +143,7 @@ function productIdOf(db: Database, productKey: string) {
   return db.select({ id: products.id }).from(products).where(eq(products.productKey, productKey));
 }
 
-function matching({ productId, ownerId, status, createdAfter, createdBefore }: ProductDevicesFilter) {
+function isOf({ productId, ownerId, status, createdAfter, createdBefore }: ProductDevicesFilter) {
   return and(
     eq(devices.ownerId, ownerId),
     eq(devices.productId, productId),

@@ -4,20 +4,14 @@ import { and, asc, desc, eq, gte, inArray, lt, sql, type SQL } from 'drizzle-orm
 import { memberRoles } from '../../protocol/vocabulary.ts';
 import type { PageRequest } from '../../domain/pagination.ts';
 import type { Database } from '../client.ts';
-import type { DeviceFilter, ListedDevice } from './lists.ts';
-import { selectDevices } from './devices.ts';
+import { listRoles, type DeviceFilter, type ListedDevice } from './lists.ts';
+import { selectDevices, type DeviceRow } from './devices.ts';
 import { deviceMembers, devices } from '../schema/devices.ts';
 import { products } from '../schema/products.ts';
 
 const max = 500;
 
-type Candidate = {
-  id: number;
-  deviceId: string;
-  searchName: string | null;
-  productId: number;
-  status: number | null;
-};
+type Candidate = Pick<DeviceRow, 'id' | 'deviceId' | 'searchName' | 'productId' | 'status'>;
 
 const { id, deviceId, deviceSN, searchName, ownerId, productId, status } = devices;
 const candidate = { id, deviceId, searchName, productId, status };
@@ -58,26 +52,20 @@ export async function searchDevices(
     (productKey === undefined || row.productId === product[0]?.id) &&
     (!deviceIds || deviceIds.includes(row.deviceId)) &&
     (statusCode === undefined || row.status === statusCode);
-  const roles = new Map<number, ListedDevice['role']>();
-  const names = new Map<number, string>();
-  const take = (list: readonly Candidate[], as: ListedDevice['role']): void => {
-    for (const row of list) {
-      if ((role !== undefined && role !== as) || !isWanted(row)) continue;
-      roles.set(row.id, as);
-      names.set(row.id, row.searchName ?? '');
-    }
-  };
-  take([...byName, ...bySerial, ...byId], 'owner');
-  take(operated, 'operator');
-  take(viewed, 'viewer');
-  const sorted = [...names].sort(([aId, a], [bId, b]) => (a < b ? -1 : a > b ? 1 : 0) || aId - bId);
-  const ids = sorted.slice((page - 1) * size, page * size).map(([rowId]) => rowId);
+  const found = new Map<number, { name: string; role: ListedDevice['role'] }>();
+  const byRole = { owner: [...byName, ...bySerial, ...byId], operator: operated, viewer: viewed };
+  for (const as of role === undefined ? listRoles : [role]) {
+    for (const row of byRole[as].filter(isWanted)) found.set(row.id, { name: row.searchName ?? '', role: as });
+  }
+  const sorted = [...found].sort(([aId, a], [bId, b]) => (a.name < b.name ? -1 : a.name > b.name ? 1 : aId - bId));
+  const shown = new Map(sorted.slice((page - 1) * size, page * size));
+  const ids = [...shown.keys()];
   const rows = ids.length === 0 ? [] : await selectDevices(db).where(inArray(id, ids));
   rows.sort((a, b) => ids.indexOf(a.device.id) - ids.indexOf(b.device.id));
   return {
     total: sorted.length,
     isCut: byName.length === max || bySerial.length === max,
-    rows: rows.map((row) => ({ ...row, role: roles.get(row.device.id) ?? 'owner' })),
+    rows: rows.map((row) => ({ ...row, role: shown.get(row.device.id)?.role ?? 'owner' })),
   };
 }
 

@@ -72,11 +72,7 @@ export const controlAnswerSchema = z
 export const commandSchema = objectSchema('Command', {
   commandId: shortIdSchema,
   state: stateSchema,
-  reason: z
-    .enum(commandReasons)
-    .or(z.templateLiteral(['device replied ', z.int()]).openapi({ type: 'string', example: 'device replied 500' }))
-    .nullable()
-    .openapi({ description: 'Why it ended without success.', example: null }),
+  reason: reasonSchema(commandReasons, 'Why it ended without success.'),
   final: z.boolean().openapi({ description: 'It is not expected to change any more.' }),
   replyCode: z.int().nullable().openapi({ description: "The code of the device's reply.", example: 200 }),
   params: sentParamsSchema,
@@ -112,6 +108,15 @@ export const commandSchema = objectSchema('Command', {
 });
 
 export const commandPageSchema = pageSchema(commandSchema).openapi('CommandPage');
+
+/** One of the words, or the code with which the device replied. */
+export function reasonSchema<const Words extends readonly string[]>(words: Words, description: string) {
+  return z
+    .enum(words)
+    .or(z.templateLiteral(['device replied ', z.int()]).openapi({ type: 'string', example: 'device replied 500' }))
+    .nullable()
+    .openapi({ description, example: null });
+}
 
 export function secondsSchema(max: number, description: string, example: number) {
   return z

@@ -113,18 +113,12 @@ export const devicePageSchema = pageSchema(deviceSchema)
   })
   .openapi('DevicePage');
 
+const statusFilters = ['0', '1', '2', '3', ...words.deviceStatusTexts] as const;
 const statusFilterSchema = z
   .string()
-  .transform((text, context) => {
-    const code = words.deviceStatusTexts.findIndex((name, index) => text === name || text === String(index));
-    if (code === -1) context.addIssue('must be 0 to 3 or inactive, online, offline, disabled');
-    return code as 0 | 1 | 2 | 3;
-  })
-  .openapi({
-    type: 'string',
-    enum: ['0', '1', '2', '3', ...words.deviceStatusTexts],
-    example: 'online',
-  });
+  .pipe(z.enum(statusFilters, 'must be 0 to 3 or inactive, online, offline, disabled'))
+  .transform((text) => (statusFilters.indexOf(text) % 4) as 0 | 1 | 2 | 3)
+  .openapi({ type: 'string', enum: [...statusFilters], example: 'online' });
 
 export const listDevicesQuerySchema = z.object({
   productKey: z.string().optional().openapi({ description: 'Only devices of this product.', example: 'servo-switch' }),

@@ -1,7 +1,7 @@
 // Requests and answers of schedules, their runs and leases. Shapes only.
 import { z } from '@hono/zod-openapi';
 import * as words from '../vocabulary.ts';
-import { scheduledSchema, sentParamsSchema } from './commands.ts';
+import { reasonSchema, scheduledSchema, sentParamsSchema } from './commands.ts';
 import {
   instantSchema,
   lineSchema,
@@ -107,11 +107,7 @@ export const runSchema = objectSchema('Run', {
   name: z.string().openapi({ description: 'Of the schedule then.', example: 'Morning' }),
   dueAt: dueAtSchema,
   outcome: z.enum(words.runOutcomes).openapi({ example: 'confirmed' }),
-  reason: z
-    .enum(words.runReasons)
-    .or(z.templateLiteral(['device replied ', z.int()]).openapi({ type: 'string', example: 'device replied 500' }))
-    .nullable()
-    .openapi({ description: 'Why it did not happen, or is not known to have happened.', example: null }),
+  reason: reasonSchema(words.runReasons, 'Why it did not happen, or is not known to have happened.'),
   commandId: shortIdSchema.nullable().openapi({ description: 'Null: no command was given.' }),
 });
 export type RunView = z.infer<typeof runSchema>;

@@ -1,8 +1,7 @@
 // API keys (contract 4.1), managed with a bearer token only: parse, one service call, answer.
 import { confirmedFor, inPersonFor } from '../../http/authenticate.ts';
 import { answer, confirmedErrors, declaring, signedInErrors } from '../../http/envelope.ts';
-import { jsonBody, createRouter, routesAbout } from '../../http/router.ts';
-import { pageQuerySchema } from '../../protocol/http/devices.ts';
+import { jsonBody, createRouter, routesAbout, paged } from '../../http/router.ts';
 import * as schemas from '../../protocol/http/api-keys.ts';
 import { createApiKey, pageApiKeys, removeApiKey } from '../../services/accounts/api-keys.ts';
 
@@ -29,12 +28,8 @@ export const apiKeyRoutes = createRouter()
     }),
     (c) => answer(c, createApiKey(c.var.context, c.var.caller.userId, c.req.valid('json'))),
   )
-  .openapi(
-    route('get', '/', {
-      ...asUser('List your API keys, newest first', schemas.apiKeyPageSchema),
-      request: { query: pageQuerySchema },
-    }),
-    (c) => answer(c, pageApiKeys(c.var.context, c.var.caller.userId, c.req.valid('query'))),
+  .openapi(route('get', '/', paged(asUser('List your API keys, newest first', schemas.apiKeyPageSchema))), (c) =>
+    answer(c, pageApiKeys(c.var.context, c.var.caller.userId, c.req.valid('query'))),
   )
   .openapi(
     route('delete', '/{keyId}', {

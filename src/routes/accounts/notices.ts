@@ -2,8 +2,7 @@
 import type { Context } from 'hono';
 import { inPersonFor } from '../../http/authenticate.ts';
 import { answer, declaring, signedInErrors } from '../../http/envelope.ts';
-import { createRouter, jsonBody, routesAbout, type AppEnv, type UserCaller } from '../../http/router.ts';
-import { pageQuerySchema } from '../../protocol/http/devices.ts';
+import { createRouter, jsonBody, paged, routesAbout, type AppEnv, type UserCaller } from '../../http/router.ts';
 import * as schemas from '../../protocol/http/notices.ts';
 import { zoneSchema } from '../../protocol/http/usage.ts';
 import { noticesOf } from '../../services/notices.ts';
@@ -20,9 +19,8 @@ const of = (c: Context<AppEnv & { Variables: { caller: UserCaller } }>) =>
 export const noticeRoutes = createRouter()
   .openapi(
     route('get', '/notices', {
-      ...mayManage('List your last hundred notices, newest first', schemas.noticePageSchema),
+      ...paged(mayManage('List your last hundred notices, newest first', schemas.noticePageSchema)),
       description: 'A notice replaces the former one about the same matter, and goes when its cause is gone.',
-      request: { query: pageQuerySchema },
     }),
     (c) => answer(c, of(c).list(c.req.valid('query'))),
   )

@@ -1,8 +1,7 @@
 // The sessions of a user, for the user: parse, one service call, answer. Logging in and out is in users.ts.
 import { inPersonFor } from '../../http/authenticate.ts';
 import { answer, declaring, signedInErrors } from '../../http/envelope.ts';
-import { createRouter, routesAbout } from '../../http/router.ts';
-import { pageQuerySchema } from '../../protocol/http/devices.ts';
+import { createRouter, routesAbout, paged } from '../../http/router.ts';
 import * as schemas from '../../protocol/http/users.ts';
 import { endSession, endSessions, pageSessions } from '../../services/accounts/sessions.ts';
 
@@ -12,10 +11,7 @@ const onSessions = declaring(inPersonFor('manageSessions'), ...signedInErrors);
 
 export const userSessionRoutes = createRouter()
   .openapi(
-    route('get', '/', {
-      ...onSessions('List your sessions, the last used first', schemas.ownSessionPageSchema),
-      request: { query: pageQuerySchema },
-    }),
+    route('get', '/', paged(onSessions('List your sessions, the last used first', schemas.ownSessionPageSchema))),
     (c) => answer(c, pageSessions(c.var.context, c.var.caller, c.req.valid('query'))),
   )
   .openapi(

@@ -1,9 +1,8 @@
 // Accounts and sessions (contract 4.1): parse, one service call, answer. No rule lives here.
 import { inPersonFor, readBearer, signedInFor } from '../../http/authenticate.ts';
 import { limitedBy, limitRate, readUserAgent } from '../../http/client-address.ts';
-import { answer, declaring, responsesOf, signedInErrors } from '../../http/envelope.ts';
-import { jsonBody, createRouter, routesAbout } from '../../http/router.ts';
-import { pageQuerySchema } from '../../protocol/http/devices.ts';
+import { answer, declaring, signedInErrors } from '../../http/envelope.ts';
+import { jsonBody, createRouter, paged, routesAbout } from '../../http/router.ts';
 import * as schemas from '../../protocol/http/users.ts';
 import {
   changePassword,
@@ -21,12 +20,15 @@ import { logIn, logOut, refreshSession } from '../../services/accounts/sessions.
 const route = routesAbout('Users');
 const signingIn = routesAbout('Signing in');
 const inPerson = inPersonFor('manageSessions');
+const asUser = declaring(inPerson, ...signedInErrors);
 const likeLogin = declaring(limitedBy('LOGIN_LIMIT', inPerson), ...signedInErrors);
 const ofAccount = inPersonFor('manageAccount');
 const deleting = declaring(limitedBy('LOGIN_LIMIT', ofAccount), ...signedInErrors);
 const refreshing = declaring({ middleware: limitRate('REFRESH_LIMIT') }, ...signedInErrors);
 const registering = declaring({ middleware: limitRate('REGISTER_LIMIT') }, 'invalid_request', 'forbidden');
 const asStranger = declaring({ middleware: limitRate('LOGIN_LIMIT') }, 'invalid_request', 'too_many_requests');
+const resetSummary = 'Ask for a mail with which a forgotten password can be set anew';
+const eventsSummary = 'List what concerned the safety of your account in 90 days, newest first';
 const registerErrors = ['too_many_requests', 'weak_password', 'email_exists', 'username_exists'] as const;
 
 export const userRoutes = createRouter()
@@ -106,10 +108,7 @@ export const userRoutes = createRouter()
   )
   .openapi(
     route('get', '/me/security-events', {
-      summary: 'List what concerned the safety of your account in 90 days, newest first',
-      ...inPerson,
-      request: { query: pageQuerySchema },
-      responses: responsesOf(schemas.securityEventPageSchema, ...signedInErrors),
+      ...paged(asUser(eventsSummary, schemas.securityEventPageSchema)),
     }),
     (c) => answer(c, pageSecurityEvents(c.var.context, c.var.caller.userId, c.req.valid('query'))),
   )
@@ -149,13 +148,11 @@ export const userRoutes = createRouter()
   )
   .openapi(
     route('post', '/password-reset', {
-      summary: 'Ask for a mail with which a forgotten password can be set anew',
+      ...asStranger(resetSummary, schemas.resetRequestedSchema, 'not_found'),
       description:
         'The answer is the same whether the account exists or not. A deployment that sends no mails answers `not_found`: there ' +
         'the operator resets passwords.',
-      middleware: limitRate('LOGIN_LIMIT'),
       request: { body: jsonBody(schemas.resetRequestBodySchema) },
-      responses: responsesOf(schemas.resetRequestedSchema, 'invalid_request', 'not_found', 'too_many_requests'),
     }),
     (c) => {
       requestPasswordReset(c.var.context, c.req.valid('json').email);

@@ -2,9 +2,8 @@
 import { signedInFor } from '../../http/authenticate.ts';
 import { answer, commandErrors, declaring, deviceErrors } from '../../http/envelope.ts';
 import { limitedBy } from '../../http/client-address.ts';
-import { jsonBody, createRouter, routesAbout } from '../../http/router.ts';
+import { jsonBody, createRouter, routesAbout, paged } from '../../http/router.ts';
 import * as schemas from '../../protocol/http/commands.ts';
-import { pageQuerySchema } from '../../protocol/http/devices.ts';
 import { cancelCommand, controlDevice, pageCommands, readCommand } from '../../services/devices/control.ts';
 
 const route = routesAbout('Commands');
@@ -39,8 +38,7 @@ export const deviceCommandRoutes = createRouter()
   )
   .openapi(
     route('get', '/{deviceId}/commands', {
-      ...mayRead('List the last hundred commands of a device, newest first', schemas.commandPageSchema),
-      request: { query: pageQuerySchema },
+      ...paged(mayRead('List the last hundred commands of a device, newest first', schemas.commandPageSchema)),
     }),
     (c) => answer(c, pageCommands(c.var.context, c.var.caller, c.req.valid('param').deviceId, c.req.valid('query'))),
   )

@@ -1,13 +1,14 @@
 // Devices over HTTP (contract 2.6, 4.3), except their commands: parse, one service call, answer.
 import { z } from '@hono/zod-openapi';
+import type { Context } from 'hono';
 import { signedInFor } from '../../http/authenticate.ts';
 import { limitRate } from '../../http/client-address.ts';
 import { answer, callerErrors, declaring, deviceErrors, responsesOf, sessionErrors } from '../../http/envelope.ts';
-import { jsonBody, createRouter, routesAbout } from '../../http/router.ts';
+import { type AppEnv, jsonBody, createRouter, routesAbout } from '../../http/router.ts';
 import * as schemas from '../../protocol/http/devices.ts';
 import { pathSchemas } from '../../protocol/http/paths.ts';
 import { activateDevice } from '../../services/devices/activation.ts';
-import { pageEvents, readEventsAfter, readProperties, readStatus } from '../../services/devices/views.ts';
+import { viewsOf } from '../../services/devices/views.ts';
 import { deleteDevice } from '../../services/devices/deletion.ts';
 import { changeDevice, pageDevices, readDevice, replaceCredentials } from '../../services/devices/devices.ts';
 
@@ -34,6 +35,8 @@ const activationRefusals = [
   'broker_unavailable',
 ] as const;
 const claimRefusals = ['invalid_claim_token', 'claim_code_required', ...activationRefusals] as const;
+
+const views = (c: Context<AppEnv>) => viewsOf(c.var.context, c.var.caller, c.req.param('deviceId') ?? '');
 
 export const deviceRoutes = createRouter()
   .openapi(
@@ -90,7 +93,7 @@ export const deviceRoutes = createRouter()
   )
   .openapi(
     route('get', '/{deviceId}/status', mayReadReports('Read what is true of a device now', schemas.statusViewSchema)),
-    (c) => answer(c, readStatus(c.var.context, c.var.caller, c.req.valid('param').deviceId)),
+    (c) => answer(c, views(c).status()),
   )
   .openapi(
     route('get', '/{deviceId}/events', {
@@ -104,18 +107,16 @@ export const deviceRoutes = createRouter()
       responses: responsesOf(schemas.deviceEventsSchema, ...deviceErrors),
     }),
     (c) => {
-      const { deviceId } = c.req.valid('param');
       const { after, page, size } = c.req.valid('query');
-      const { context, caller } = c.var;
-      if (after !== undefined) return answer(c, readEventsAfter(context, caller, deviceId, after, size));
-      return answer(c, pageEvents(context, caller, deviceId, { page, size }));
+      if (after !== undefined) return answer(c, views(c).eventsAfter(after, size));
+      return answer(c, views(c).events({ page, size }));
     },
   )
   .openapi(
     route('get', '/{deviceId}/properties', {
       ...mayReadReports('Read what a device reported last', schemas.devicePropertiesSchema),
     }),
-    (c) => answer(c, readProperties(c.var.context, c.var.caller, c.req.valid('param').deviceId)),
+    (c) => answer(c, views(c).properties()),
   );
 
 /** Below `/t/{token}/api/v1`. */

@@ -2,8 +2,7 @@
 // guest-pages.ts.
 import { signedInFor } from '../../http/authenticate.ts';
 import { answer, commandErrors, declaring, deviceErrors } from '../../http/envelope.ts';
-import { jsonBody, createRouter, routesAbout } from '../../http/router.ts';
-import { pageQuerySchema } from '../../protocol/http/devices.ts';
+import { jsonBody, createRouter, paged, routesAbout } from '../../http/router.ts';
 import * as schemas from '../../protocol/http/guest-links.ts';
 import { makeGuestLink, pageGuestLinks, revokeGuestLink } from '../../services/devices/guest-links.ts';
 
@@ -26,10 +25,9 @@ export const deviceGuestLinkRoutes = createRouter()
   )
   .openapi(
     route('get', '/{deviceId}/guest-links', {
-      ...mayShare('List the guest links of a device, newest first', schemas.guestLinkPageSchema),
+      ...paged(mayShare('List the guest links of a device, newest first', schemas.guestLinkPageSchema)),
       description:
         'Links that have ended stay in the list until the next one is made. Each use is in the events of the device.',
-      request: { query: pageQuerySchema },
     }),
     (c) => answer(c, pageGuestLinks(c.var.context, c.var.caller, c.req.valid('param').deviceId, c.req.valid('query'))),
   )

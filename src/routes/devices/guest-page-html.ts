@@ -76,23 +76,19 @@ function wordsOf({ deviceName, state, deviceOnline }: GuestReceipt): [title: str
 }
 
 function explain(refusal: Refusal): string {
-  switch (refusal.kind) {
-    case 'guest_link_refused':
-      return endings[refusal.because];
-    case 'rate_limited':
-      return 'Too many attempts. Wait a minute, then try again.';
-    case 'device_disabled':
-      return 'The device is disabled.';
-    case 'product_readonly':
-      return 'The device takes no commands any more.';
-    case 'not_published':
-      return isCertainlyUnpublished(refusal.because)
-        ? 'The device cannot be reached at the moment. This use does not count.'
-        : 'It is not known whether the command reached the device.';
-    default:
-      return 'Something went wrong here. Try again later.';
-  }
+  if (refusal.kind === 'guest_link_refused') return endings[refusal.because];
+  if (refusal.kind !== 'not_published')
+    return explanations[refusal.kind] ?? 'Something went wrong here. Try again later.';
+  return isCertainlyUnpublished(refusal.because)
+    ? 'The device cannot be reached at the moment. This use does not count.'
+    : 'It is not known whether the command reached the device.';
 }
+
+const explanations: Partial<Record<Refusal['kind'], string>> = {
+  rate_limited: 'Too many attempts. Wait a minute, then try again.',
+  device_disabled: 'The device is disabled.',
+  product_readonly: 'The device takes no commands any more.',
+};
 
 const endings: Record<Extract<Refusal, { kind: 'guest_link_refused' }>['because'], string> = {
   wrong: 'There is no such link. Check that the address is complete.',

@@ -1,8 +1,7 @@
 // Whose a device is, over HTTP: claim tokens, release, transfer, pairing window. Parse, one service call, answer.
 import { confirmedFor, inPersonFor, signedInFor } from '../../http/authenticate.ts';
 import { answer, callerErrors, declaring, deviceErrors, sessionErrors, signedInErrors } from '../../http/envelope.ts';
-import { jsonBody, createRouter, routesAbout } from '../../http/router.ts';
-import { pageQuerySchema } from '../../protocol/http/devices.ts';
+import { jsonBody, createRouter, routesAbout, paged } from '../../http/router.ts';
 import * as schemas from '../../protocol/http/ownership.ts';
 import { describeClaimToken, requestClaimToken } from '../../services/devices/claim-tokens.ts';
 import * as ownership from '../../services/devices/ownership.ts';
@@ -40,8 +39,7 @@ export const deviceOwnershipRoutes = createRouter()
   )
   .openapi(
     route('get', '/transfers', {
-      ...mayAnswer('List devices that others offer to you, newest first', schemas.incomingOfferPageSchema),
-      request: { query: pageQuerySchema },
+      ...paged(mayAnswer('List devices that others offer to you, newest first', schemas.incomingOfferPageSchema)),
     }),
     (c) => answer(c, ownership.pageOffers(c.var.context, c.var.caller.userId, c.req.valid('query'))),
   )

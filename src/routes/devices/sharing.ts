@@ -1,8 +1,7 @@
 // Sharing devices over HTTP: members, and invitations as the one who is invited sees them. Parse, one service call, answer.
 import { inPersonFor, signedInFor } from '../../http/authenticate.ts';
 import { answer, declaring, deviceErrors, signedInErrors } from '../../http/envelope.ts';
-import { jsonBody, createRouter, routesAbout } from '../../http/router.ts';
-import { pageQuerySchema } from '../../protocol/http/devices.ts';
+import { jsonBody, createRouter, routesAbout, paged } from '../../http/router.ts';
 import * as schemas from '../../protocol/http/sharing.ts';
 import * as sharing from '../../services/devices/sharing.ts';
 
@@ -16,8 +15,7 @@ const invitingErrors = ['email_not_verified', 'too_many_members', 'too_many_invi
 export const invitationRoutes = createRouter()
   .openapi(
     route('get', '/', {
-      ...mayAnswer('List the devices that others invite you to, newest first', schemas.incomingPageSchema),
-      request: { query: pageQuerySchema },
+      ...paged(mayAnswer('List the devices that others invite you to, newest first', schemas.incomingPageSchema)),
     }),
     (c) => answer(c, sharing.pageIncoming(c.var.context, c.var.caller.userId, c.req.valid('query'))),
   )
@@ -34,10 +32,7 @@ export const invitationRoutes = createRouter()
 
 export const blockedSenderRoutes = createRouter()
   .openapi(
-    route('get', '/', {
-      ...mayAnswer('List the senders that you block', schemas.blockedSenderPageSchema),
-      request: { query: pageQuerySchema },
-    }),
+    route('get', '/', paged(mayAnswer('List the senders that you block', schemas.blockedSenderPageSchema))),
     (c) => answer(c, sharing.pageBlocked(c.var.context, c.var.caller.userId, c.req.valid('query'))),
   )
   .openapi(
@@ -65,10 +60,7 @@ export const deviceSharingRoutes = createRouter()
     (c) => answer(c, sharing.inviteMember(c.var.context, c.var.caller, c.req.valid('param'), c.req.valid('json'))),
   )
   .openapi(
-    route('get', '/{deviceId}/members', {
-      ...mayShare('List the members of a device', schemas.memberPageSchema),
-      request: { query: pageQuerySchema },
-    }),
+    route('get', '/{deviceId}/members', paged(mayShare('List the members of a device', schemas.memberPageSchema))),
     (c) => answer(c, sharing.pageMembers(c.var.context, c.var.caller, c.req.valid('param'), c.req.valid('query'))),
   )
   .openapi(
@@ -88,8 +80,7 @@ export const deviceSharingRoutes = createRouter()
   )
   .openapi(
     route('get', '/{deviceId}/invitations', {
-      ...mayShare('List the open invitations of a device', schemas.invitationPageSchema),
-      request: { query: pageQuerySchema },
+      ...paged(mayShare('List the open invitations of a device', schemas.invitationPageSchema)),
     }),
     (c) => answer(c, sharing.pageInvitations(c.var.context, c.var.caller, c.req.valid('param'), c.req.valid('query'))),
   )

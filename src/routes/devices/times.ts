@@ -3,8 +3,8 @@ import type { Context } from 'hono';
 import { signedInFor } from '../../http/authenticate.ts';
 import { limitedBy } from '../../http/client-address.ts';
 import { answer, commandProblems, declaring, deviceErrors } from '../../http/envelope.ts';
-import { createRouter, jsonBody, routesAbout, type AppEnv } from '../../http/router.ts';
-import { deletedDeviceSchema, pageQuerySchema } from '../../protocol/http/devices.ts';
+import { createRouter, jsonBody, paged, routesAbout, type AppEnv } from '../../http/router.ts';
+import { deletedDeviceSchema } from '../../protocol/http/devices.ts';
 import * as schemas from '../../protocol/http/times.ts';
 import { schedulesOf } from '../../services/devices/times.ts';
 
@@ -15,7 +15,6 @@ const mayManage = declaring(manage, ...deviceErrors);
 const mayRun = declaring(limitedBy('CONTROL_LIMIT', manage), ...deviceErrors);
 const mayControl = declaring(signedInFor('control'), ...deviceErrors);
 
-const page = { query: pageQuerySchema };
 const next = { query: schemas.nextQuerySchema };
 const body = jsonBody(schemas.scheduleBodySchema);
 
@@ -27,9 +26,8 @@ const path = '/{deviceId}/schedules';
 const of = (c: Context<AppEnv>) => schedulesOf(c.var.context, c.var.caller, c.req.param('deviceId') ?? '');
 
 export const deviceTimesRoutes = createRouter()
-  .openapi(
-    route('get', path, { ...mayRead('List the schedules of a device', schemas.schedulePageSchema), request: page }),
-    (c) => answer(c, of(c).list(c.req.valid('query'))),
+  .openapi(route('get', path, paged(mayRead('List the schedules of a device', schemas.schedulePageSchema))), (c) =>
+    answer(c, of(c).list(c.req.valid('query'))),
   )
   .openapi(
     route('post', path, {
@@ -89,8 +87,7 @@ export const deviceTimesRoutes = createRouter()
   )
   .openapi(
     route('get', '/{deviceId}/runs', {
-      ...mayRead('List the last 200 runs of a device’s schedules, newest first', schemas.runPageSchema),
-      request: page,
+      ...paged(mayRead('List the last 200 runs of a device’s schedules, newest first', schemas.runPageSchema)),
       description: 'Each due time is there once. Open ones come first, as `running`.',
     }),
     (c) => answer(c, of(c).listRuns(c.req.valid('query'))),

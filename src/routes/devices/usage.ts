@@ -1,13 +1,16 @@
 // Usage and history of a device over HTTP, as JSON or CSV: parse, one service call, answer.
+import type { Context } from 'hono';
 import { signedInFor } from '../../http/authenticate.ts';
 import { declaring, sessionErrors } from '../../http/envelope.ts';
-import { createRouter, routesAbout } from '../../http/router.ts';
+import { createRouter, routesAbout, type AppEnv } from '../../http/router.ts';
 import { answerTable, withCsv } from '../../http/table.ts';
 import * as schemas from '../../protocol/http/usage.ts';
-import { readHistory, readUsage } from '../../services/devices/views.ts';
+import { viewsOf } from '../../services/devices/views.ts';
 
 const route = routesAbout('Usage');
 const mayRead = declaring(signedInFor('readReports'), ...sessionErrors);
+
+const of = (c: Context<AppEnv>) => viewsOf(c.var.context, c.var.caller, c.req.param('deviceId') ?? '');
 
 export const deviceUsageRoutes = createRouter()
   .openapi(
@@ -18,11 +21,7 @@ export const deviceUsageRoutes = createRouter()
         'known to have happened.',
       request: { query: schemas.usageQuerySchema },
     }),
-    (c) => {
-      const { context, caller } = c.var;
-      const usage = readUsage(context, caller, c.req.valid('param').deviceId, c.req.valid('query'));
-      return answerTable(c, usage, schemas.usageStepSchema);
-    },
+    (c) => answerTable(c, of(c).usage(c.req.valid('query')), schemas.usageStepSchema),
   )
   .openapi(
     route('get', '/{deviceId}/history', {
@@ -32,9 +31,5 @@ export const deviceUsageRoutes = createRouter()
         'a day. Reports of an unchanged value, and of the signal strength, may be missing in it, but for the first of each quarter.',
       request: { query: schemas.historyQuerySchema },
     }),
-    (c) => {
-      const { context, caller } = c.var;
-      const history = readHistory(context, caller, c.req.valid('param').deviceId, c.req.valid('query'));
-      return answerTable(c, history, schemas.historyPointSchema);
-    },
+    (c) => answerTable(c, of(c).history(c.req.valid('query')), schemas.historyPointSchema),
   );

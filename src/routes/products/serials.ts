@@ -1,19 +1,12 @@
 // Serial numbers of a product over HTTP, as JSON or CSV: parse, one service call, answer.
 import { createMiddleware } from 'hono/factory';
-import { type AppEnv, jsonBody, replaceBody, createRouter, routesAbout } from '../../http/router.ts';
+import { type AppEnv, jsonBody, replaceBody, createRouter, routesAbout, paged } from '../../http/router.ts';
 import { signedInFor } from '../../http/authenticate.ts';
 import { answer, callerErrors, declaring } from '../../http/envelope.ts';
-import { pageQuerySchema } from '../../protocol/http/devices.ts';
 import * as schemas from '../../protocol/http/serials.ts';
 import { pageSerials, registerSerials, removeSerial } from '../../services/devices/serials.ts';
 
 const route = routesAbout('Products');
-
-/** Goes before the reading of bodies, which takes each for JSON. */
-export const readSerialsAsCsv = createMiddleware<AppEnv>(async (c, next) => {
-  if (c.req.method === 'POST' && /^text\/csv\b/i.test(c.req.header('Content-Type') ?? '')) c.set('isCsv', true);
-  await next();
-});
 
 const column = String.raw`\s*(?:"((?:[^"]|"")*)"|([^,;]*))`;
 const firstColumns = new RegExp(`^${column}\\s*(?:[,;]${column})?`);
@@ -25,7 +18,7 @@ function readRow(line: string): { deviceSN: string; claimCode: string } {
 }
 
 const convertCsv = createMiddleware<AppEnv>(async (c, next) => {
-  if (c.var.isCsv === true) {
+  if (/^text\/csv\b/i.test(c.var.contentType ?? '')) {
     const lines = (await c.req.raw.text()).replace(/^\uFEFF/, '').split(/\r\n|\n|\r/);
     const rows = lines.map(readRow).filter(({ deviceSN }) => deviceSN !== '');
     const isHeading = rows[0]?.deviceSN.toLowerCase() === 'devicesn';
@@ -56,8 +49,7 @@ export const productSerialRoutes = createRouter()
   )
   .openapi(
     route('get', '/{productKey}/serials', {
-      ...mayManage('List the serial numbers of a product, newest first', schemas.serialPageSchema),
-      request: { query: pageQuerySchema },
+      ...paged(mayManage('List the serial numbers of a product, newest first', schemas.serialPageSchema)),
     }),
     (c) => answer(c, pageSerials(c.var.context, c.var.caller, c.req.valid('param').productKey, c.req.valid('query'))),
   )

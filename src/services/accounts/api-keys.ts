@@ -71,8 +71,7 @@ export async function createApiKey(
 }
 
 async function requireDevices(context: ServiceContext, userId: number, deviceIds: readonly string[]): Promise<void> {
-  const filter = { userId, role: undefined, productKey: undefined, statusCode: undefined, deviceIds };
-  const found = await countDevices(context.primary(), filter);
+  const found = await countDevices(context.primary(), { userId, deviceIds });
   if (found < deviceIds.length) throw notFound('device');
 }
 

@@ -19,7 +19,7 @@ import { pageGuestLinks } from '../devices/guest-links.ts';
 import { pageOffers, releaseDevice } from '../devices/ownership.ts';
 import { pageBlocked, pageIncoming, pageInvitations, pageMembers } from '../devices/sharing.ts';
 import { schedulesOf } from '../devices/times.ts';
-import { pageEvents, readHistory, readProperties, readStatus, readUsage } from '../devices/views.ts';
+import { viewsOf } from '../devices/views.ts';
 import { witnessOf } from '../devices/witness.ts';
 import { noticesOf } from '../notices.ts';
 import { revokeAccount, takeHoldings } from '../operations/operator.ts';
@@ -34,7 +34,6 @@ import { pageSessions } from './sessions.ts';
 /** Each takes up to twenty calls of its object. */
 const devicesPerPage = 20;
 /** No list of an account or a device is longer, except products beyond the quota that is usual. */
-const everyDevice = { search: undefined, productKey: undefined, statusCode: undefined, role: undefined };
 const all = { page: 1, size: 1_000 };
 
 /** @param after where another page of devices ended; without it, the first page, which has the account, too */
@@ -46,7 +45,7 @@ export async function exportOwnData(
   const { userId } = caller;
   await holdToUserRate(context, userId, 'read', devicesPerPage);
   const page = { page: 1, size: devicesPerPage };
-  const listed = await pageDevices(context, inPerson(userId), everyDevice, page, after ?? 'begin');
+  const listed = await pageDevices(context, inPerson(userId), {}, page, after ?? 'begin');
   const devices = await Promise.all(listed.list.map((device) => exportDevice(context, userId, device)));
   const account = after === undefined ? await exportAccount(context, caller) : null;
   return { account, devices, next: listed.next ?? null };
@@ -81,19 +80,20 @@ async function exportDevice(
 ): Promise<Record<string, unknown>> {
   const { deviceId, role } = record;
   const actor = inPerson(userId);
-  const properties = await readProperties(context, actor, deviceId);
+  const views = viewsOf(context, actor, deviceId);
+  const properties = await views.properties();
   // A day more or less, as the zone is: what is older is not kept.
   const firstOf = (days: number) => toIso(Date.now() - (days - 2) * dayMs).slice(0, 10);
   const numbers = properties.list.filter(({ value }) => typeof value === 'number').slice(0, maxSeries);
   const readNumber = ({ name: property }: { name: string }) =>
-    readHistory(context, actor, deviceId, { property, step: 'day', from: firstOf(daysKept.hours) });
+    views.history({ property, step: 'day', from: firstOf(daysKept.hours) });
   return {
     ...record,
-    present: await readStatus(context, actor, deviceId),
+    present: await views.status(),
     properties,
-    usage: await resultOr(null, readUsage(context, actor, deviceId, { step: 'day', from: firstOf(daysKept.day) })),
+    usage: await resultOr(null, views.usage({ step: 'day', from: firstOf(daysKept.day) })),
     histories: await resultOr(null, Promise.all(numbers.map(readNumber))),
-    events: await pageEvents(context, actor, deviceId, all),
+    events: await views.events(all),
     commands: await pageCommands(context, actor, deviceId, all),
     schedules: await schedulesOf(context, actor, deviceId).list(all),
     runs: await schedulesOf(context, actor, deviceId).listRuns(all),

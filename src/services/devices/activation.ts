@@ -6,7 +6,7 @@ import { createId, createSecret, digestOf } from '../../crypto/secrets.ts';
 import type { Database } from '../../db/client.ts';
 import {
   activateRegistered,
-  deleteRecords,
+  deleteRecord,
   findDeviceBySerial,
   insertDevice,
   updateRecord,
@@ -144,7 +144,7 @@ async function issueCredentials(context: ServiceContext, activation: Activation,
   // Deleted meanwhile. Finish the deletion, in case it was interrupted. The record goes last, because the credential at
   // the broker can only be found through it.
   await provisionAtBroker(context, identity, { kind: 'delete' }, Date.now());
-  await deleteRecords(db, [deviceId]);
+  await deleteRecord(db, deviceId);
   return undefined;
 }
 

@@ -1,28 +1,25 @@
 // Deletes devices: one, or those of a product that a filter names, slice by slice. The session ends first, so that no
 // credential is valid after the answer, then the record. If a record is left over, an activation or another deletion
 // removes it: the session keeps a tombstone for a while.
-import { countDevicesOf, listDeviceIdsOf, type ProductDevicesFilter } from '../../db/devices/lists.ts';
-import { deleteRecords } from '../../db/devices/devices.ts';
+import { countDevicesOf, listDevicesOf, type ProductDevicesFilter } from '../../db/devices/lists.ts';
+import { deleteRecord } from '../../db/devices/devices.ts';
 import type { Actor } from '../../domain/access.ts';
 import { invalidInput, RefusedError, type Outcome } from '../../domain/refusal.ts';
 import type { DeviceIdentity } from '../../domain/topics.ts';
 import { callDevice } from '../../objects/calls/stubs.ts';
-import { describeError, log } from '../../log.ts';
 import { endAtBroker, scheduleDeletionAtBroker } from '../broker/provisioning.ts';
 import type { ServiceContext } from '../../context.ts';
+import { devicesPerSlice, runSlice } from '../operations/device-slices.ts';
 import { findOwnProduct } from '../products/products.ts';
 import { requireDevice } from './device-access.ts';
 
-/** One request ends so many: an invocation may call 1 000 objects, and each device costs several calls. */
-const devicesPerDeletion = 100;
-const endedAtOnce = 5;
 const maxCounted = 10_000;
 
 export async function deleteDevice(context: ServiceContext, actor: Actor, deviceId: string) {
   const requestedAtMs = Date.now();
   const { product } = await requireDevice(context, actor, deviceId, 'delete');
   await endSession(context, actor, { productKey: product.productKey, deviceId }, requestedAtMs);
-  await deleteRecords(context.primary(), [deviceId]);
+  await deleteRecord(context.primary(), deviceId);
   return { deviceId };
 }
 
@@ -39,30 +36,13 @@ export async function deleteDevicesOf(
     throw invalidInput('createdAfter', 'a filter is needed');
   }
   const wanted = { ...filter, productId, ownerId };
-  const failed = new Set<string>();
-  let deleted = 0;
-  let areMore = true;
-  while (areMore && deleted + failed.size < devicesPerDeletion) {
-    const stepSize = Math.min(endedAtOnce, devicesPerDeletion - deleted - failed.size);
-    const requestedAtMs = Date.now();
-    // Read anew for each step: another user may have claimed one of them meanwhile.
-    const listed = await listDeviceIdsOf(db, wanted, stepSize + failed.size);
-    const some = listed.filter((deviceId) => !failed.has(deviceId)).slice(0, stepSize);
-    areMore = some.length === stepSize;
-    const attempts = some.map(async (deviceId) => {
-      try {
-        await endSession(context, actor, { productKey, deviceId }, requestedAtMs);
-      } catch (error) {
-        log('warn', 'device not deleted', { deviceId, ...describeError(error) });
-        failed.add(deviceId);
-      }
-    });
-    await Promise.all(attempts);
-    const ended = some.filter((deviceId) => !failed.has(deviceId));
-    if (ended.length > 0) await deleteRecords(db, ended);
-    deleted += ended.length;
-  }
-  return { deleted, failed: failed.size, remaining: await countDevicesOf(db, wanted, maxCounted) };
+  // Another user may have claimed one of them meanwhile: that one its object refuses.
+  const devices = await listDevicesOf(db, wanted, devicesPerSlice);
+  const { results, failed } = await runSlice(devices, devicesPerSlice, async ({ deviceId }) => {
+    await endSession(context, actor, { productKey, deviceId }, Date.now());
+    await deleteRecord(db, deviceId);
+  });
+  return { deleted: results.length, failed, remaining: await countDevicesOf(db, wanted, maxCounted) };
 }
 
 /** The object decides, because D1 may lag behind another owner. It is asked first: the deletion at the broker cannot be undone. */

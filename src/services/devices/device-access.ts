@@ -76,7 +76,7 @@ type Call<T> = {
   action: DeviceAction;
   ask: (device: RemoteDevice) => Promise<Outcome<T>>;
   repeat?: 'once';
-  ifInactive?: (name: string) => T;
+  ifInactive?: ((name: string) => T) | undefined;
 };
 
 /** A call to a device's object that `actor` makes. */

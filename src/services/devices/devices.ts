@@ -38,7 +38,7 @@ export type DeviceView = ReturnType<typeof describeDevice>;
 export async function pageDevices(
   context: ServiceContext,
   actor: Actor,
-  { search, ...wanted }: Omit<DeviceFilter, 'userId'> & { search: string | undefined },
+  { search, ...wanted }: Omit<DeviceFilter, 'userId'> & { search?: string | undefined },
   page: PageRequest,
   after: ListPosition | 'begin' | undefined,
 ): Promise<Page<DeviceView> & { next?: string | null; isCut?: boolean }> {

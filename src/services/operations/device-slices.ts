@@ -1,4 +1,4 @@
-// Work on many devices that an operator starts: a slice of them at each request, some at once. Decides nothing about a device.
+// Work on many devices: a slice of them at each request or run, some at once. Decides nothing about a device.
 import type { DeviceInRowOrder } from '../../db/devices/devices.ts';
 import { describeError, log } from '../../log.ts';
 
@@ -20,7 +20,7 @@ export async function runSlice<T, Device extends Pick<DeviceInRowOrder, 'id' | '
         results.push(await act(device));
       } catch (error) {
         failed += 1;
-        log('warn', 'operator: device failed', { deviceId: device.deviceId, ...describeError(error) });
+        log('warn', 'device of a slice failed', { deviceId: device.deviceId, ...describeError(error) });
       }
     });
     await Promise.all(attempts);

@@ -20,7 +20,7 @@ import type { AccountName, AccountSlice, Found, Slice, SliceDone } from '../../p
 import { provisionAtBroker } from '../broker/provisioning.ts';
 import type { ServiceContext } from '../../context.ts';
 import { deleteDevice } from '../devices/deletion.ts';
-import { pageEvents, readStatus } from '../devices/views.ts';
+import { viewsOf } from '../devices/views.ts';
 import { changeDevice } from '../devices/devices.ts';
 import { removeMember } from '../devices/sharing.ts';
 import { endHomes } from '../accounts/api-keys.ts';
@@ -45,9 +45,9 @@ export async function findNamed(context: ServiceContext, { name }: AccountName):
   for (const { device, product } of devices) {
     const { deviceId, deviceSN, ownerId } = device;
     const owner = (await findUser(db, ownerId))?.email;
-    const status = await readStatus(context, inPerson(ownerId), deviceId);
-    const { list: events } = await pageEvents(context, inPerson(ownerId), deviceId, lastEvents);
-    found.push({ ...status, deviceSN, productKey: product.productKey, owner, ownerId, events });
+    const views = viewsOf(context, inPerson(ownerId), deviceId);
+    const { list: events } = await views.events(lastEvents);
+    found.push({ ...(await views.status()), deviceSN, productKey: product.productKey, owner, ownerId, events });
   }
   return found;
 }
@@ -159,7 +159,7 @@ async function findAccount({ primary }: ServiceContext, name: string): Promise<U
 }
 
 async function isDisabled(context: ServiceContext, { deviceId, ownerId }: DeviceInRowOrder): Promise<boolean> {
-  return (await readStatus(context, inPerson(ownerId), deviceId)).status === 'disabled';
+  return (await viewsOf(context, inPerson(ownerId), deviceId).status()).status === 'disabled';
 }
 
 async function forDevices(

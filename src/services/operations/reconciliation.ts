@@ -1,7 +1,7 @@
 // `npm run reconcile`: compares the device records in D1 with the sessions in their objects, slice by slice, and repairs what a
 // restore of one side alone leaves behind. A session without a record ends itself (domain/device/record-check.ts): a Worker
 // cannot list objects.
-import { deleteRecords, listDevicesAfter, markInactive, type DeviceInRowOrder } from '../../db/devices/devices.ts';
+import { deleteRecord, listDevicesAfter, markInactive, type DeviceInRowOrder } from '../../db/devices/devices.ts';
 import type { ServiceContext } from '../../context.ts';
 import { log } from '../../log.ts';
 import { callDevice } from '../../objects/calls/stubs.ts';
@@ -30,7 +30,7 @@ async function compare(context: ServiceContext, record: DeviceInRowOrder): Promi
   const db = context.primary();
   if (session === 'deleted') {
     await provisionAtBroker(context, { productKey, deviceId }, { kind: 'delete' }, Date.now());
-    await deleteRecords(db, [deviceId]);
+    await deleteRecord(db, deviceId);
     log('warn', 'reconciliation: record of a deleted device removed', { deviceId });
     return 'deleted';
   }

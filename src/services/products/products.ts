@@ -103,27 +103,15 @@ export async function findOwnProduct(
   return product;
 }
 
-function describeProduct(row: records.ProductRow) {
-  return {
-    productId: row.id,
-    productKey: row.productKey,
-    name: row.name,
-    description: row.description,
-    category: row.category,
-    controlMode: row.controlMode,
-    uiTemplate: row.uiTemplate,
-    iconName: row.iconName,
-    iconColor: row.iconColor,
-    manufacturer: row.manufacturer,
-    model: row.model,
-    status: row.status,
-    offlineGraceSeconds: row.offlineGraceSeconds,
-    activation: row.activation,
-    reactivation: row.reactivation,
-    supportsHold: row.supportsHold,
-    createdAt: toIso(row.createdAt),
-    updatedAt: toIso(row.updatedAt),
-  };
+/** To its owner all of it, but whose it is. */
+function describeProduct({
+  id: productId,
+  ownerId: _owner,
+  projectId: _project,
+  deletedAt: _deleted,
+  ...row
+}: records.ProductRow) {
+  return { productId, ...row, createdAt: toIso(row.createdAt), updatedAt: toIso(row.updatedAt) };
 }
 
 /** One invocation may call 1 000 objects. A pending change that is not reached now is among the oldest soon. */

@@ -5,11 +5,11 @@ import {
   accountActions,
   deviceActions,
   hasRight,
-  roles,
   scopesFor,
   type Action,
   type DeviceAction,
 } from '../../../src/domain/access.ts';
+import { deviceRoles as roles } from '../../../src/protocol/vocabulary.ts';
 
 const page = readFileSync(new URL('../../../docs/security.md', import.meta.url), 'utf8');
 

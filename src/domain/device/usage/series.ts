@@ -77,16 +77,14 @@ export function closeSeries(state: DeviceState, former: Day): DeviceState {
   const ended = presentSeries(state).filter((bucket) => !isPresent(bucket));
   if (ended.length === 0) return state;
   const dayOf = ([, atMs]: Bucket) => (atMs < former.toMs ? former.day : dayAt(atMs, former.zone));
-  const present = { series: state.series.filter(isPresent), samples: state.samples.filter(isPresent) };
-  return [...Map.groupBy(ended, dayOf)].reduce(
-    (next, [day, buckets]) => {
-      const fromMs = day === former.day ? former.fromMs : dayStart(day, former.zone);
-      const hours = { day, fromMs, buckets: combine(buckets, hourFrom({ fromMs })) };
-      const closed = appendHistory(next, { kind: 'quarters', number: day, entry: { day, fromMs, buckets } });
-      return appendHistory(closed, { kind: 'hours', number: day, entry: hours });
-    },
-    { ...state, ...present },
-  );
+  let next = { ...state, series: state.series.filter(isPresent), samples: state.samples.filter(isPresent) };
+  for (const [day, buckets] of Map.groupBy(ended, dayOf)) {
+    const fromMs = day === former.day ? former.fromMs : dayStart(day, former.zone);
+    const hours = combine(buckets, hourFrom({ fromMs }));
+    next = appendHistory(next, { kind: 'quarters', number: day, entry: { day, fromMs, buckets } });
+    next = appendHistory(next, { kind: 'hours', number: day, entry: { day, fromMs, buckets: hours } });
+  }
+  return next;
 }
 
 export function presentSeries({ series, samples }: DeviceState): Bucket[] {

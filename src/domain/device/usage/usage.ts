@@ -48,7 +48,7 @@ const tellWithinMs = 3 * hourMs;
 /** Later than this, no alarm of the platform is late: nothing ran the device. */
 const watchedAfterMs = 2 * minuteMs;
 
-export const noPresses: Presses = { person: 0, key: 0, schedule: 0, scene: 0, hand: 0 };
+const noPresses: Presses = { person: 0, key: 0, schedule: 0, scene: 0, hand: 0 };
 
 export function emptyDay(day: number, zone: string, fromMs: number, toMs: number): Day {
   return { day, zone, fromMs, toMs, onMs: 0, offMs: 0, presses: noPresses, failures: 0, changes: [], isCut: false };
@@ -192,10 +192,9 @@ function isWitnessed({ witness: { settings } }: DeviceState): boolean {
 
 function valueOf(state: DeviceState): Value {
   if (!state.presence.connection.isOnline || state.identity.isDisabled) return 'unknown';
-  const { actual } = state.witness;
-  const position = state.properties.positions.at(-1)?.position;
-  if ((isWitnessed(state) ? actual?.value : position) === undefined) return 'unknown';
-  return (isWitnessed(state) ? actual?.value === 'on' : position === 'up') ? 'on' : 'off';
+  const seen = isWitnessed(state) ? state.witness.actual?.value : state.properties.positions.at(-1)?.position;
+  if (seen === undefined) return 'unknown';
+  return seen === 'on' || seen === 'up' ? 'on' : 'off';
 }
 
 /** Closes the days that have ended by then. Those of which nothing is known are left out. */

@@ -7,7 +7,7 @@ import { daysKept } from '../core/history.ts';
 import type { DeviceState } from '../core/state.ts';
 import { dateOf, dayAt, dayOf, dayStart } from '../times/calendar.ts';
 import { combine, hourFrom, presentSeries, type SeriesDay } from './series.ts';
-import { advance, countUntil, emptyDay, noPresses, secondsOf, type Day, type Presses } from './usage.ts';
+import { advance, countUntil, emptyDay, secondsOf, type Day } from './usage.ts';
 
 const maxPoints = 400;
 const defaultDays = 30;
@@ -58,19 +58,21 @@ export function viewUsage(
 
 function viewStep(days: readonly Day[]): UsageView['list'][number] {
   const [first, last] = [days[0], days.at(-1)];
-  const sum = (of: (day: Day) => number) => days.reduce((total, day) => total + of(day), 0);
-  const pressed = Object.keys(noPresses).map((cause) => [cause, sum(({ presses }) => presses[cause as keyof Presses])]);
   return {
     from: dateOf(first?.day ?? 0),
     to: dateOf(last?.day ?? 0),
     zone: last?.zone ?? '',
-    seconds: sum((day) => secondsOf(day).seconds),
-    onSeconds: sum((day) => secondsOf(day).onSeconds),
-    offSeconds: sum((day) => secondsOf(day).offSeconds),
-    unknownSeconds: sum((day) => secondsOf(day).unknownSeconds),
-    presses: Object.fromEntries(pressed) as Presses,
-    failures: sum(({ failures }) => failures),
+    ...addUp(days.map(secondsOf)),
+    presses: addUp(days.map(({ presses }) => presses)),
+    ...addUp(days.map(({ failures }) => ({ failures }))),
   };
+}
+
+/** Member by member. */
+function addUp<Name extends string>([first, ...others]: readonly Record<Name, number>[]) {
+  const names = Object.keys(first ?? {}) as Name[];
+  const sum = (name: Name) => others.reduce((total, one) => total + one[name], first?.[name] ?? 0);
+  return Object.fromEntries(names.map((name) => [name, sum(name)])) as Record<Name, number>;
 }
 
 export function viewHistory(
