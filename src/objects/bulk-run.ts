@@ -164,6 +164,8 @@ export class BulkRun extends DurableObject<Env> {
     const filter = { productId, ownerId: userId, isUnclaimed: true } as const;
     const page = await listDevicesAfter(database, cursor, pageSize, filter);
     this.ctx.storage.transactionSync(() => {
+      // Another round has taken the page meanwhile.
+      if (this.#run?.cursor !== cursor) return;
       this.#insert(page.map(({ deviceId }) => ({ deviceId, params })));
       this.#change({ cursor: page.length === pageSize ? (page.at(-1)?.id ?? null) : null });
     });
