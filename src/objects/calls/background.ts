@@ -19,3 +19,17 @@ async function ended(ctx: DurableObjectState, what: string, work: Promise<unknow
     log('error', 'background work failed', { what, object: ctx.id.name, ...describeError(error) });
   }
 }
+
+/** The result of the work, or `failed`: then the failure is logged. */
+export async function orFailed<T>(
+  failure: string,
+  about: { deviceId: string },
+  work: Promise<T>,
+): Promise<T | 'failed'> {
+  try {
+    return await work;
+  } catch (error) {
+    log('warn', failure, { ...about, ...describeError(error) });
+    return 'failed';
+  }
+}

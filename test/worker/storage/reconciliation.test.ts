@@ -172,19 +172,11 @@ describe('a session without a record', () => {
   it('ends at a broker that holds the credentials, too', async () => {
     const deviceId = createId('dev_', 8);
     const work: Promise<unknown>[] = [];
-    const noSockets = { publish: () => undefined, end: () => undefined };
-    const ctx = { id: { name: deviceId }, waitUntil: (promise: Promise<unknown>) => work.push(promise) };
+    const waitUntil = (promise: Promise<unknown>) => work.push(promise);
+    const ctx = { id: { name: deviceId }, waitUntil } as unknown as DurableObjectState;
     const atMosquitto = { ...env, BROKER_PROVISIONING: 'mosquitto' } as unknown as Env;
-    const storage = new DeviceStorage({} as DurableObjectStorage);
-    const fleets = new DeviceFleets(atMosquitto, deviceId, storage);
-    const effects = new DeviceEffects(
-      ctx as unknown as DurableObjectState,
-      atMosquitto,
-      { decide: () => undefined, readers: () => [], storage },
-      noSockets,
-      new RelayPushes(atMosquitto, fleets, 0, () => undefined),
-      fleets,
-    );
+    const none = undefined as never;
+    const effects = new DeviceEffects(ctx, atMosquitto, none, none, none, none, none);
     await effects.run([{ kind: 'delete_at_broker', productKey }]);
     await Promise.all(work);
     const nowMs = Date.now();
