@@ -92,7 +92,7 @@ export class DeviceSession extends DurableObject<Env> {
     const pushes = new RelayPushes(ctx, env, fleets);
     const sockets = new DirectSockets(ctx, env, device, pushes);
     this.#commands = new DeviceCommands(env, ctx.id.name ?? '', device, sockets);
-    this.#effects = new DeviceEffects(ctx, env, device, sockets, this.#commands, pushes, fleets);
+    this.#effects = new DeviceEffects(ctx, env, device, { sockets, commands: this.#commands, pushes, fleets });
     device.attach({ effects: this.#effects, sockets, fleets });
     this.#device = device;
     this.#sockets = sockets;

@@ -9,7 +9,7 @@ import { findUser } from '../../db/accounts/users.ts';
 import { writeMembers } from '../../db/devices/members.ts';
 import { findRecordOf, writeProjections } from '../../db/devices/devices.ts';
 import type { Effect, EffectOf, Push } from '../../domain/device/core/events.ts';
-import { eventsPerTake, type EventGap, type OutgoingEvent, type TakeAnswer } from '../../domain/webhooks/webhooks.ts';
+import { eventsPerTake, type TakeAnswer } from '../../domain/webhooks/webhooks.ts';
 import { describeError, log } from '../../log.ts';
 import type { DeviceCommands } from './commands.ts';
 import type { DeviceFleets } from './fleets.ts';
@@ -40,34 +40,23 @@ const takeAgainAfterMs = 30_000;
 /** What a caller waits for, as long as its own limits say. */
 const awaited: readonly Effect['kind'][] = ['tell_readers', 'end_relay_sessions', 'write_members', 'end_subscriptions'];
 
+/** What carries out an effect beside this file. */
+type Parts = { sockets: DirectSockets; commands: DeviceCommands; pushes: RelayPushes; fleets: DeviceFleets };
+
 export class DeviceEffects {
   readonly #ctx: DurableObjectState;
   readonly #env: Env;
   readonly #device: StoredDevice;
-  readonly #sockets: DirectSockets;
-  readonly #commands: DeviceCommands;
-  readonly #pushes: RelayPushes;
-  readonly #fleets: DeviceFleets;
+  readonly #parts: Parts;
   #inbox: Promise<void> = Promise.resolve();
   /** What users are being told before their subscriptions end. */
   #told: Promise<void> = Promise.resolve();
 
-  constructor(
-    ctx: DurableObjectState,
-    env: Env,
-    device: StoredDevice,
-    sockets: DirectSockets,
-    commands: DeviceCommands,
-    pushes: RelayPushes,
-    fleets: DeviceFleets,
-  ) {
+  constructor(ctx: DurableObjectState, env: Env, device: StoredDevice, parts: Parts) {
     this.#ctx = ctx;
     this.#env = env;
     this.#device = device;
-    this.#sockets = sockets;
-    this.#commands = commands;
-    this.#pushes = pushes;
-    this.#fleets = fleets;
+    this.#parts = parts;
   }
 
   /** @returns when D1 and the relay shards have had their chance to take what a caller waits for */
@@ -85,18 +74,18 @@ export class DeviceEffects {
   #begin(effect: Effect): Promise<void> | undefined {
     switch (effect.kind) {
       case 'push':
-        this.#pushes.add([this.#deliveryOf(effect, this.#device.readers())]);
+        this.#parts.pushes.add([this.#deliveryOf(effect, this.#device.readers())]);
         return undefined;
       case 'tell_readers': {
         const { run, subscriptions } = this.#deliveryOf(effect, effect.readers);
-        return (this.#told = this.#pushes.tell({ run: { ...run, isForUsers: true }, subscriptions }));
+        return (this.#told = this.#parts.pushes.tell({ run: { ...run, isForUsers: true }, subscriptions }));
       }
       case 'publish_command':
-        return this.#commands.publish(effect);
+        return this.#parts.commands.publish(effect);
       case 'publish_announcement':
-        return this.#commands.announce(effect);
+        return this.#parts.commands.announce(effect);
       case 'end_direct_session':
-        this.#sockets.end(effect.reason);
+        this.#parts.sockets.end(effect.reason);
         return undefined;
       case 'write_projection':
         return this.#writeProjection(effect);
@@ -127,7 +116,7 @@ export class DeviceEffects {
         // In their order: a notice must not come after it was taken back.
         return (this.#inbox = waitable(this.#ctx, effect.kind, this.#tellInbox(effect, this.#inbox)));
       case 'notify_waiting':
-        this.#commands.wake(effect.commandId);
+        this.#parts.commands.wake(effect.commandId);
         return undefined;
       case 'log_failed_message': {
         const { spoolId, seq, error } = effect;
@@ -221,7 +210,7 @@ export class DeviceEffects {
   }
 
   async #tellHomes(): Promise<void> {
-    const homes = this.#fleets.homesOf(this.#device.readers());
+    const homes = this.#parts.fleets.homesOf(this.#device.readers());
     // Not in the midst of the decision whose effect this is.
     await Promise.resolve();
     const told = homes.map((home) => callHomeNamed(this.#env, home, 'once').note(this.#deviceId));
@@ -229,7 +218,7 @@ export class DeviceEffects {
   }
 
   async #learnWebhooks(readers: readonly number[]): Promise<void> {
-    await this.#fleets.learnWebhooks(readers);
+    await this.#parts.fleets.learnWebhooks(readers);
     await Promise.resolve();
     this.#device.decide({ kind: 'webhooks_changed' });
   }
@@ -241,10 +230,15 @@ export class DeviceEffects {
     const wanted = events.filter(({ type }) => types.includes(type));
     const upTo = events.at(-1)?.number ?? last;
     await Promise.resolve();
-    const answer = wanted.length === 0 && gap === null ? { upTo } : await this.#take(webhookId, wanted, gap, failures);
+    const take = async (): Promise<TakeAnswer> => {
+      const called = callWebhook(this.#env, webhookId, 'idempotent').take(this.#deviceId, wanted, gap, failures);
+      const taken = await resultOr(undefined, within(takeWithinMs, called));
+      return taken ?? { laterAtMs: Date.now() + takeAgainAfterMs };
+    };
+    const answer = wanted.length === 0 && gap === null ? { upTo } : await take();
     const taken = answer === 'gone' ? undefined : answer.upTo;
     const tookAll = taken !== undefined && taken >= (wanted.at(-1)?.number ?? 0);
-    if (answer === 'gone') this.#fleets.endLease(userId, true);
+    if (answer === 'gone') this.#parts.fleets.endLease(userId, true);
     this.#device.decide({ kind: 'events_taken', webhookId, after, answer: tookAll ? { upTo } : answer });
   }
 
@@ -252,17 +246,6 @@ export class DeviceEffects {
     await former;
     const called = hasAnswer(callInbox(this.#env, userId, 'idempotent').change(changes));
     if ((await within(inboxWithinMs, called)) === true) this.#device.decide({ kind: 'inbox_told', userId, changes });
-  }
-
-  async #take(
-    webhookId: string,
-    events: readonly OutgoingEvent[],
-    gap: EventGap | null,
-    failures: number,
-  ): Promise<TakeAnswer> {
-    const called = callWebhook(this.#env, webhookId, 'idempotent').take(this.#deviceId, events, gap, failures);
-    const answer = await resultOr(undefined, within(takeWithinMs, called));
-    return answer ?? { laterAtMs: Date.now() + takeAgainAfterMs };
   }
 
   /** If a shard cannot be reached, its sockets are gone, or the device's next message ends them. */

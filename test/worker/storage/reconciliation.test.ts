@@ -176,7 +176,7 @@ describe('a session without a record', () => {
     const ctx = { id: { name: deviceId }, waitUntil } as unknown as DurableObjectState;
     const atMosquitto = { ...env, BROKER_PROVISIONING: 'mosquitto' } as unknown as Env;
     const none = undefined as never;
-    const effects = new DeviceEffects(ctx, atMosquitto, none, none, none, none, none);
+    const effects = new DeviceEffects(ctx, atMosquitto, none, none);
     await effects.run([{ kind: 'delete_at_broker', productKey }]);
     await Promise.all(work);
     const nowMs = Date.now();
