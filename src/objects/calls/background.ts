@@ -2,7 +2,7 @@
 import { describeError, log } from '../../log.ts';
 
 export function inBackground(ctx: DurableObjectState, what: string, work: Promise<unknown>): void {
-  void waitable(ctx, what, work);
+  ctx.waitUntil(waitable(ctx, what, work));
 }
 
 /** Returns when the work has ended, in whatever way, also for callers who do not wait. */
