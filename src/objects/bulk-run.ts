@@ -127,13 +127,12 @@ export class BulkRun extends DurableObject<Env> {
     if (nowMs >= run.createdAtMs + keptMs) return this.ctx.storage.deleteAll();
     await this.ctx.storage.setAlarm(nowMs + nextRoundMs);
     this.#endScene(run);
-    const mayGive = nowMs >= this.#giveAtMs && this.#hasWaiting;
-    if (mayGive && !run.isPaused) await this.#prepareGives(run, nowMs);
+    const mayGive = () => nowMs >= this.#giveAtMs && this.#hasWaiting && this.#run?.isPaused === false;
+    if (mayGive()) await this.#prepareGives(run, nowMs);
     const looks = this.#take("outcome = 'under_way' AND look_at <= ?", nowMs, perRound.looks, nowMs);
     const room = Math.min(perRound.gives, run.maxInFlight - this.#count("outcome = 'under_way'"));
-    // It may have been paused meanwhile.
-    const isOn = mayGive && this.#run?.isPaused === false;
-    const gives = this.#take("outcome = 'waiting'", nowMs, isOn ? Math.max(0, room) : 0);
+    // Meanwhile it may have been paused, or another round has given.
+    const gives = this.#take("outcome = 'waiting'", nowMs, mayGive() ? Math.max(0, room) : 0);
     if (gives.length > 0) this.#giveAtMs = nowMs + Math.ceil((gives.length * secondMs) / givesPerSecond);
     let isOver = false;
     const asked = [...looks, ...gives].map(async (row) => {
@@ -164,6 +163,8 @@ export class BulkRun extends DurableObject<Env> {
     const filter = { productId, ownerId: userId, isUnclaimed: true } as const;
     const page = await listDevicesAfter(database, cursor, pageSize, filter);
     this.ctx.storage.transactionSync(() => {
+      // Another round has taken the page meanwhile.
+      if (this.#run?.cursor !== cursor) return;
       this.#insert(page.map(({ deviceId }) => ({ deviceId, params })));
       this.#change({ cursor: page.length === pageSize ? (page.at(-1)?.id ?? null) : null });
     });

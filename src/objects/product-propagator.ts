@@ -63,7 +63,9 @@ export class ProductPropagator extends DurableObject<Env> {
     if (row === undefined) return;
     const { product, pending } = row;
     const facts = productFactsOf(product);
-    await this.#retry(facts);
+    const failed = 'SELECT device_id, attempts FROM failed WHERE next_at <= ? ORDER BY next_at LIMIT ?';
+    const due = this.ctx.storage.sql.exec<Failed>(failed, Date.now(), retriesPerAlarm).toArray();
+    await this.#tellAll(due, facts);
     const isDone = pending === null || (await this.#deliver(database, facts, pending));
     await this.#planNext(isDone);
   }
@@ -80,10 +82,8 @@ export class ProductPropagator extends DurableObject<Env> {
     if (cursor === 0) kv.put('roundOf', pending.changedAt);
     for (let pages = 0; pages < pagesPerAlarm && this.#countFailed() < maxFailed; pages++) {
       const page = await listDevicesAfter(database, cursor, pageSize, { productId: this.#productId });
-      await this.#tellAll(
-        page.map(({ deviceId }) => ({ device_id: deviceId, attempts: 0 })),
-        facts,
-      );
+      const devices = page.map(({ deviceId }) => ({ device_id: deviceId, attempts: 0 }));
+      await this.#tellAll(devices, facts);
       cursor = page.at(-1)?.id ?? cursor;
       if (page.length === pageSize) {
         await moveCursor(database, this.#productId, cursor);
@@ -94,18 +94,6 @@ export class ProductPropagator extends DurableObject<Env> {
       return false;
     }
     return false;
-  }
-
-  async #retry(facts: ProductFacts): Promise<void> {
-    if (this.#countFailed() === 0) return;
-    const due = this.ctx.storage.sql
-      .exec<Failed>(
-        'SELECT device_id, attempts FROM failed WHERE next_at <= ? ORDER BY next_at LIMIT ?',
-        Date.now(),
-        retriesPerAlarm,
-      )
-      .toArray();
-    await this.#tellAll(due, facts);
   }
 
   /** At a limited rate, so that others are served meanwhile. No step waits for the one before: a device that hangs delays none. */
@@ -128,12 +116,8 @@ export class ProductPropagator extends DurableObject<Env> {
     }
     for (const { device_id, attempts } of failed) {
       const backOffMs = Math.min(firstBackOffMs * 2 ** attempts, maxBackOffMs) * (0.5 + Math.random());
-      sql.exec(
-        'INSERT OR REPLACE INTO failed (device_id, attempts, next_at) VALUES (?, ?, ?)',
-        device_id,
-        attempts + 1,
-        Math.ceil(Date.now() + backOffMs),
-      );
+      const insert = 'INSERT OR REPLACE INTO failed (device_id, attempts, next_at) VALUES (?, ?, ?)';
+      sql.exec(insert, device_id, attempts + 1, Math.ceil(Date.now() + backOffMs));
     }
     for (const { device_id } of answered) sql.exec('DELETE FROM failed WHERE device_id = ?', device_id);
   }

@@ -22,11 +22,6 @@ export function homePartsOf({ product }: HomeRecord, { controlMode, mayControl, 
 
 type Message = [topic: string, payload: string];
 
-/** @param origin of the service, for a link to its console */
-export function homeDiscoveryOf(record: HomeRecord, parts: HomeParts, origin: string): Message {
-  return [homeTopicsOf(record.deviceId).config, JSON.stringify(discoveryOf(record, parts, origin))];
-}
-
 export function homeStateOf(deviceId: string, view: HomeView): Message[] {
   const topics = homeTopicsOf(deviceId);
   const { position, angle, rssi, actual } = view;
@@ -43,10 +38,11 @@ export function homeInfoOf({ deviceId, firmwareVersion, chipModel }: HomeRecord)
 
 const noOutcome: Record<keyof HomeOutcome, null> = { state: null, reason: null, command: null, time: null };
 
-/** The names of members are Home Assistant's abbreviations. */
-function discoveryOf(record: HomeRecord, parts: HomeParts, origin: string) {
+/** The names of members are Home Assistant's abbreviations. @param origin of the service, for a link to its console */
+export function homeDiscoveryOf(record: HomeRecord, parts: HomeParts, origin: string): Message {
   const { deviceId, name, firmwareVersion, chipModel, product } = record;
-  return {
+  const { config, availability } = homeTopicsOf(deviceId);
+  const discovery = {
     dev: {
       ids: [`latchwork_${deviceId}`],
       name,
@@ -57,7 +53,7 @@ function discoveryOf(record: HomeRecord, parts: HomeParts, origin: string) {
       cu: `${origin}/#/devices/${deviceId}`,
     },
     o: { name: 'Latchwork', url: origin },
-    avty: [{ t: homeTopicsOf(deviceId).availability }, { t: bridgeStateTopic, pl_avail: '1', pl_not_avail: '0' }],
+    avty: [{ t: availability }, { t: bridgeStateTopic, pl_avail: '1', pl_not_avail: '0' }],
     avty_mode: 'all',
     cmps: Object.fromEntries(
       componentsOf(deviceId, parts).map(([part, { p, ...component }]) => {
@@ -67,6 +63,7 @@ function discoveryOf(record: HomeRecord, parts: HomeParts, origin: string) {
       }),
     ),
   };
+  return [config, JSON.stringify(discovery)];
 }
 
 type Component = { p: string } & Record<string, unknown>;

@@ -2,20 +2,29 @@
 import { describeError, log } from '../../log.ts';
 
 export function inBackground(ctx: DurableObjectState, what: string, work: Promise<unknown>): void {
-  ctx.waitUntil(ended(ctx, what, work));
+  ctx.waitUntil(waitable(ctx, what, work));
 }
 
 /** Returns when the work has ended, in whatever way, also for callers who do not wait. */
 export function waitable(ctx: DurableObjectState, what: string, work: Promise<unknown>): Promise<void> {
-  const promise = ended(ctx, what, work);
-  ctx.waitUntil(promise);
-  return promise;
+  const ended = work.then(
+    () => undefined,
+    (error: unknown) => log('error', 'background work failed', { what, object: ctx.id.name, ...describeError(error) }),
+  );
+  ctx.waitUntil(ended);
+  return ended;
 }
 
-async function ended(ctx: DurableObjectState, what: string, work: Promise<unknown>): Promise<void> {
+/** The result of the work, or `failed`: then the failure is logged. */
+export async function orFailed<T>(
+  failure: string,
+  about: { deviceId: string },
+  work: Promise<T>,
+): Promise<T | 'failed'> {
   try {
-    await work;
+    return await work;
   } catch (error) {
-    log('error', 'background work failed', { what, object: ctx.id.name, ...describeError(error) });
+    log('warn', failure, { ...about, ...describeError(error) });
+    return 'failed';
   }
 }

@@ -4,12 +4,10 @@ import { DurableObject } from 'cloudflare:workers';
 import { isEqualDigest } from '../../crypto/secrets.ts';
 import type { Actor, DeviceAction } from '../../domain/access.ts';
 import type { Activation, LostDevice, Provisioned } from '../../domain/device/ownership/activation.ts';
-import { describeCommand } from '../../domain/device/commands/command-life.ts';
 import type { Command } from '../../domain/device/commands/command-life.ts';
 import {
   refuseCommand,
   viewCommand,
-  type AcceptedCommand,
   type CommandRequest,
   type CommandView,
 } from '../../domain/device/commands/commands.ts';
@@ -27,7 +25,7 @@ import {
 } from '../../domain/device/commands/guest-links.ts';
 import { viewOwnership, type ProductFacts } from '../../domain/device/ownership/ownership.ts';
 import { listNext, viewSchedule } from '../../domain/device/times/schedules.ts';
-import { witnessElsewhere, freshActual, viewActual, viewCommandWitness } from '../../domain/device/witness/witness.ts';
+import { witnessElsewhere, freshActual, viewActual } from '../../domain/device/witness/witness.ts';
 import type { HistoryEntry } from '../../domain/device/core/history.ts';
 import { canonicalJson } from '../../domain/json.ts';
 import { readMoved, rowNamed, slicesToMove, type DeviceState } from '../../domain/device/core/state.ts';
@@ -47,22 +45,18 @@ import { zoneOfOwner, type Day } from '../../domain/device/usage/usage.ts';
 import { viewHistory, viewUsage } from '../../domain/device/usage/views.ts';
 import { viewHome, type HomeView } from '../../domain/home/view.ts';
 import type { PageRequest } from '../../domain/pagination.ts';
-import { refuse, type Outcome } from '../../domain/refusal.ts';
-import { toIso } from '../../domain/time.ts';
+import { accept, refuse, type Outcome } from '../../domain/refusal.ts';
 import type { DeviceIdentity } from '../../domain/topics.ts';
 import type { HistoryQuery, UsageQuery } from '../../protocol/http/usage.ts';
 import type { WitnessSettings } from '../../protocol/http/witness.ts';
-import type { CommandState } from '../../protocol/vocabulary.ts';
+import { DeviceCommands, type CommandReceipt } from './commands.ts';
 import { DeviceEffects } from './effects.ts';
 import { DeviceFleets } from './fleets.ts';
 import { DirectSockets } from './mqtt/sockets.ts';
 import { RelayPushes } from './relay-pushes.ts';
-import { inBackground } from '../calls/background.ts';
-import { describeError, log } from '../../log.ts';
 import type { RelayDelivery } from '../calls/push-to-relays.ts';
 import type { DeviceStorage } from './storage.ts';
 import { StoredDevice } from './stored-device.ts';
-import { directLimits } from '../../domain/direct/direct-limits.ts';
 
 /** `givenSecretDigest`: of the `deviceSecret` that came with the activation. */
 type Provisioning = Omit<Activation, 'isSecretRight'> & { givenSecretDigest: string | undefined };
@@ -78,10 +72,6 @@ export type LoginAttempt = {
 /** Nothing was sent: its witness has just seen that it is so. */
 export type NotNeeded = { message: 'not_needed'; actual: NonNullable<StatusView['actual']> };
 export type WitnessView = WitnessSettings & { actual: (StatusView['actual'] & {}) | null };
-export type CommandReceipt = { commandId: string; deviceOnline: boolean; expiresAt: string } & (
-  | { state?: never; elapsedMs?: never }
-  | { state: CommandState; elapsedMs: number; witness?: ReturnType<typeof viewCommandWitness> }
-);
 
 /** What an export has of a device: its slices, by name, and what its rings remember. */
 export type DeviceRecord = { history: HistoryEntry[]; commands: Command[]; [slice: string]: unknown };
@@ -92,15 +82,17 @@ export class DeviceSession extends DurableObject<Env> {
   readonly #device: StoredDevice;
   readonly #sockets: DirectSockets;
   readonly #fleets: DeviceFleets;
+  readonly #commands: DeviceCommands;
   readonly #effects: DeviceEffects;
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
     const device = new StoredDevice(ctx, env);
     const fleets = new DeviceFleets(env, ctx.id.name ?? '', device.storage);
-    const pushes = new RelayPushes(env, fleets, directLimits.gatherMs, (work) => inBackground(ctx, 'push', work));
+    const pushes = new RelayPushes(ctx, env, fleets);
     const sockets = new DirectSockets(ctx, env, device, pushes);
-    this.#effects = new DeviceEffects(ctx, env, device, sockets, pushes, fleets);
+    this.#commands = new DeviceCommands(env, ctx.id.name ?? '', device, sockets);
+    this.#effects = new DeviceEffects(ctx, env, device, { sockets, commands: this.#commands, pushes, fleets });
     device.attach({ effects: this.#effects, sockets, fleets });
     this.#device = device;
     this.#sockets = sockets;
@@ -124,16 +116,9 @@ export class DeviceSession extends DurableObject<Env> {
 
   /** Checks messaging credentials for a login at the broker, or at a relay shard, which is subscribed from then on. */
   authenticate(attempt: LoginAttempt): Outcome<DeviceIdentity & { generation: number }> {
-    const { productKey, isClientIdRight = true, peer: address = null, relayShard, passwordDigest } = attempt;
-    const matchedDigest = this.#device.findDigest(passwordDigest);
-    return this.#device.decide({
-      kind: 'login_attempted',
-      productKey,
-      isClientIdRight,
-      matchedDigest,
-      address,
-      relayShard,
-    });
+    const { passwordDigest, relayShard, productKey, isClientIdRight = true, peer: address = null } = attempt;
+    const login = { productKey, isClientIdRight, matchedDigest: this.#device.findDigest(passwordDigest) };
+    return this.#device.decide({ kind: 'login_attempted', ...login, address, relayShard });
   }
 
   override fetch(request: Request): Response {
@@ -158,7 +143,7 @@ export class DeviceSession extends DurableObject<Env> {
     spoolId: string,
     messages: InboundMessage[],
   ): Promise<Ingested & Pick<RelayDelivery, 'fleets'>> {
-    const ingested = this.#takeBatch({ productKey, spoolId, messages });
+    const ingested = this.#device.takeBatch({ productKey, spoolId, messages });
     await this.#fleets.learn(ingested.readers);
     return { ...ingested, fleets: this.#fleets.registrationsOf(ingested.readers) };
   }
@@ -180,15 +165,12 @@ export class DeviceSession extends DurableObject<Env> {
   }
 
   status(actor: Actor) {
-    this.#device.checkDirect();
     return this.#device.ask(actor, 'readReports', (state) => viewStatus(state, Date.now()));
   }
 
   events(actor: Actor, page: PageRequest) {
-    this.#device.checkDirect();
-    return this.#device.ask(actor, 'readReports', (state) =>
-      viewEvents(state, this.#device.storage.listEvents(), page, actor),
-    );
+    const view = (state: DeviceState) => viewEvents(state, this.#device.storage.listEvents(), page, actor);
+    return this.#device.ask(actor, 'readReports', view);
   }
 
   eventsAfter(actor: Actor, after: number, count: number) {
@@ -206,7 +188,6 @@ export class DeviceSession extends DurableObject<Env> {
   }
 
   usage(actor: Actor, query: UsageQuery) {
-    this.#device.checkDirect();
     const daysIn = (first: number, last: number) => this.#device.storage.listDays('day', first, last) as Day[];
     return this.#viewDays(actor, (state, zone) => viewUsage(state, query, daysIn, zone, Date.now()));
   }
@@ -222,24 +203,22 @@ export class DeviceSession extends DurableObject<Env> {
     const view = (state: DeviceState) => viewPresent(state, Date.now());
     if (actor !== undefined) return this.#device.ask(actor, 'readReports', view);
     const { present } = this.#device;
-    return typeof present === 'string' ? noDevice : { ok: true, value: view(present) };
+    return typeof present === 'string' ? noDevice : accept(view(present));
   }
 
   /** For a home of the actor, which is told from now on when a command ends or the witness sees a change. */
   async home(actor: Actor): Promise<Outcome<HomeView>> {
-    this.#device.checkDirect();
-    const allowed = this.#device.ask(actor, 'readReports', () => null);
+    const allowed = this.allows(actor, 'readReports');
     if (!allowed.ok) return allowed;
     await this.#fleets.learn([actor.userId]);
-    return this.#device.ask(actor, 'readReports', (state) =>
-      viewHome(state, this.#device.storage.newestCommand(), actor, Date.now()),
-    );
+    const view = (state: DeviceState) => viewHome(state, this.#device.storage.newestCommand(), actor, Date.now());
+    return this.#device.ask(actor, 'readReports', view);
   }
 
   async command(actor: Actor, request: CommandRequest): Promise<Outcome<CommandReceipt>> {
     this.#device.checkDirect();
     const accepted = this.#device.decide({ kind: 'command_requested', actor, request });
-    return accepted.ok ? this.#follow(accepted.value, request.waitSeconds, request.until) : accepted;
+    return accepted.ok ? this.#commands.follow(accepted.value, request.waitSeconds, request.until) : accepted;
   }
 
   async ensure(
@@ -253,7 +232,7 @@ export class DeviceSession extends DurableObject<Env> {
     const seen = this.#device.ask(actor, 'control', (state) => freshActual(state, Date.now()));
     if (!seen.ok) return seen;
     const { value: actual } = seen;
-    if (actual?.value === request.ensures) return { ok: true, value: { message: 'not_needed', actual } };
+    if (actual?.value === request.ensures) return accept({ message: 'not_needed', actual });
     // Presses only if it was seen to be otherwise: that is part of the decision.
     return this.command(actor, request);
   }
@@ -272,22 +251,19 @@ export class DeviceSession extends DurableObject<Env> {
 
   listCommands(actor: Actor, page: PageRequest) {
     return this.#device.ask(actor, 'readCommands', (state) => {
-      const commands = this.#device.storage.listCommands();
-      return pageOf(
-        commands.map((command) => viewCommand(state, command, Date.now(), actor)),
-        page,
-      );
+      const view = (command: Command) => viewCommand(state, command, Date.now(), actor);
+      return pageOf(this.#device.storage.listCommands().map(view), page);
     });
   }
 
   readCommand(actor: Actor, commandId: string): Outcome<CommandView> {
     const viewed = this.#device.ask(actor, 'readCommands', (state) => {
-      const command = this.#findCommand(commandId);
+      const command = this.#device.storage.findCommand(commandId);
       return command && viewCommand(state, command, Date.now(), actor);
     });
     if (!viewed.ok) return viewed;
     const { value } = viewed;
-    return value === undefined ? refuse({ kind: 'not_found', what: 'command', id: commandId }) : { ok: true, value };
+    return value === undefined ? refuse({ kind: 'not_found', what: 'command', id: commandId }) : accept(value);
   }
 
   /** The user's directory has other relay shards than it has told, or also other webhooks. */
@@ -308,7 +284,7 @@ export class DeviceSession extends DurableObject<Env> {
   }
 
   async listGuestLinks(actor: Actor, page: PageRequest) {
-    const allowed = this.#device.ask(actor, 'share', () => null);
+    const allowed = this.allows(actor, 'share');
     if (!allowed.ok) return allowed;
     await this.#endLinksOfKeys();
     return this.#device.ask(actor, 'share', (state) => pageOf(viewGuestLinks(state, Date.now()), page));
@@ -338,15 +314,13 @@ export class DeviceSession extends DurableObject<Env> {
   async useGuestLink(use: GuestUse, waitSeconds: number): Promise<Outcome<GuestReceipt>> {
     await this.#endLinksOfKeys(use.linkId);
     this.#device.checkDirect();
-    const { present } = this.#device;
-    if (typeof present === 'string') return noDevice;
     const accepted = this.#device.decide({ kind: 'guest_link_used', ...use });
     if (!accepted.ok) return accepted;
-    const followed = await this.#follow(accepted.value, waitSeconds);
-    if (!followed.ok) return followed;
-    const after = this.#device.present;
-    const usesLeft = typeof after === 'string' ? 0 : countUsesLeft(after, use.linkId, Date.now());
-    return { ok: true, value: { ...followed.value, deviceName: present.identity.name, usesLeft } };
+    const followed = await this.#commands.follow(accepted.value, waitSeconds);
+    const { present } = this.#device;
+    if (!followed.ok || typeof present === 'string') return followed.ok ? noDevice : followed;
+    const usesLeft = countUsesLeft(present, use.linkId, Date.now());
+    return accept({ ...followed.value, deviceName: present.identity.name, usesLeft });
   }
 
   changeProduct(facts: ProductFacts): void {
@@ -368,17 +342,15 @@ export class DeviceSession extends DurableObject<Env> {
 
   /** Makes the device from an export, unless there is one. `unreadable`: of another device, or of a newer version. */
   importRecord(
-    { history, commands, ...slices }: DeviceRecord,
+    record: DeviceRecord,
     projectionVersion: number,
     membersVersion: number,
   ): 'taken' | 'there' | 'differs' | 'deleted' | 'unreadable' {
     const { present } = this.#device;
     if (present === 'deleted') return present;
-    if (present !== 'unused') {
-      return canonicalJson(this.exportRecord()) === canonicalJson({ ...slices, history, commands })
-        ? 'there'
-        : 'differs';
-    }
+    const isThere = present !== 'unused';
+    if (isThere) return canonicalJson(this.exportRecord()) === canonicalJson(record) ? 'there' : 'differs';
+    const { history, commands, ...slices } = record;
     const moved = readMoved(this.#device.settings(), slices);
     if (moved === undefined || moved.identity.deviceId !== this.ctx.id.name) return 'unreadable';
     const state = { ...moved, newHistory: history, commands: { ...moved.commands, loaded: commands } };
@@ -410,42 +382,10 @@ export class DeviceSession extends DurableObject<Env> {
     }
   }
 
-  async #follow(
-    { commandId, deviceOnline, expiresAtMs, publication }: AcceptedCommand,
-    waitSeconds: number | undefined,
-    until?: 'witnessed',
-  ): Promise<Outcome<CommandReceipt>> {
-    const outcome = publication === 'pending' ? await this.#effects.publicationOf(commandId) : publication;
-    if (outcome !== 'sent') return refuse({ kind: 'not_published', because: outcome, commandId });
-    const receipt = { commandId, deviceOnline, expiresAt: toIso(expiresAtMs) };
-    if (waitSeconds === undefined) return { ok: true, value: receipt };
-    const isWaiting = () => {
-      const command = this.#findCommand(commandId);
-      if (command === undefined || command.undeliveredBecause !== null) return false;
-      if (until === 'witnessed' && command.witness !== undefined) return command.witness.outcome === 'pending';
-      return command.deviceAcknowledgedAtMs === null;
-    };
-    await this.#effects.waitForReply(commandId, waitSeconds * 1000, isWaiting);
-    const command = this.#findCommand(commandId);
-    const { present } = this.#device;
-    if (command === undefined || typeof present === 'string') return noDevice;
-    const { deviceAcknowledgedAtMs, acceptedAtMs } = command;
-    const { state } = describeCommand(command, present.presence.connection.isOnline, Date.now());
-    const witness = until && { witness: viewCommandWitness(command) };
-    return {
-      ok: true,
-      value: { ...receipt, ...witness, state, elapsedMs: (deviceAcknowledgedAtMs ?? Date.now()) - acceptedAtMs },
-    };
-  }
-
   #viewDays<T>(actor: Actor, view: (state: DeviceState, zone: string) => Outcome<T>): Outcome<T> {
-    const webhooksOf = (readers: readonly number[]) => this.#fleets.webhooksOf(readers);
-    const viewed = this.#device.ask(actor, 'readReports', (state) => view(state, zoneOfOwner(state, webhooksOf)));
+    const zoneOf = (state: DeviceState) => zoneOfOwner(state, (readers) => this.#fleets.webhooksOf(readers));
+    const viewed = this.#device.ask(actor, 'readReports', (state) => view(state, zoneOf(state)));
     return viewed.ok ? viewed.value : viewed;
-  }
-
-  #findCommand(commandId: string) {
-    return typeof this.#device.present === 'string' ? undefined : this.#device.storage.findCommand(commandId);
   }
 
   /** Guest links end with the API key that made them. Links of a person read nothing in D1. */
@@ -453,31 +393,5 @@ export class DeviceSession extends DurableObject<Env> {
     const { present } = this.#device;
     const keys = typeof present === 'string' ? [] : keysOfLinks(present, linkId);
     await this.#effects.checkGivers(keys);
-  }
-
-  /** As one decision; or message by message if storage refuses the whole, so that only the message at fault is put aside. */
-  #takeBatch({ messages, ...from }: Omit<EventOf<'messages_received'>, 'kind'>): Ingested {
-    const { name: deviceId } = this.ctx.id;
-    const { spoolId } = from;
-    try {
-      return this.#device.decide({ kind: 'messages_received', ...from, messages });
-    } catch (error) {
-      log('error', 'batch not saved, its messages are taken one by one', { deviceId, ...describeError(error) });
-    }
-    const others: Ingested['others'] = [];
-    let last: Ingested | undefined;
-    for (const [position, message] of messages.entries()) {
-      try {
-        const ingested = this.#device.decide({ kind: 'messages_received', ...from, messages: [message] });
-        others.push(...ingested.others.map((other) => ({ ...other, position })));
-        last = ingested;
-      } catch (error) {
-        const { seq, action } = message;
-        log('error', 'message put aside', { deviceId, spoolId, seq, ...describeError(error) });
-        this.#device.decide({ kind: 'message_put_aside', spoolId, seq, action });
-        others.push({ result: 'rejected', reason: 'handling_failed', position });
-      }
-    }
-    return { subscriptions: [], generations: [], readers: [], ...last, others };
   }
 }

@@ -1,23 +1,21 @@
 // Runs the effects of a device's decisions, after they are written. Outcomes go back to the device as events. A failure
 // is logged and never reaches the caller whose event caused it.
 import { readConfig } from '../../config.ts';
-import { inBackground, waitable } from '../calls/background.ts';
+import { orFailed, waitable } from '../calls/background.ts';
 import { putOutboxEntry } from '../../db/devices/broker-outbox.ts';
 import { openDatabase } from '../../db/client.ts';
-import { findApiKey, findApiKeys } from '../../db/accounts/api-keys.ts';
+import { findApiKeys } from '../../db/accounts/api-keys.ts';
 import { findUser } from '../../db/accounts/users.ts';
 import { writeMembers } from '../../db/devices/members.ts';
 import { findRecordOf, writeProjections } from '../../db/devices/devices.ts';
-import { actorOf, inPerson } from '../../domain/access.ts';
-import type { Effect, EventOf } from '../../domain/device/core/events.ts';
-import type { PublishFailure, PublishOutcome } from '../../domain/publish-outcome.ts';
-import { eventsPerTake, type EventGap, type OutgoingEvent, type TakeAnswer } from '../../domain/webhooks/webhooks.ts';
+import type { Effect, EffectOf, Push } from '../../domain/device/core/events.ts';
+import { eventsPerTake, type TakeAnswer } from '../../domain/webhooks/webhooks.ts';
 import { describeError, log } from '../../log.ts';
-import type { DirectEndReason } from '../../domain/direct/answer-codes.ts';
-import type { DirectDelivery } from './mqtt/exchange.ts';
+import type { DeviceCommands } from './commands.ts';
 import type { DeviceFleets } from './fleets.ts';
+import type { DirectSockets } from './mqtt/sockets.ts';
 import type { RelayPushes } from './relay-pushes.ts';
-import type { DeviceStorage } from './storage.ts';
+import type { StoredDevice } from './stored-device.ts';
 import {
   callDevice,
   callHomeNamed,
@@ -26,10 +24,8 @@ import {
   callRelay,
   callWebhook,
   hasAnswer,
-  OrderedBrokerLink,
   resultOr,
 } from '../calls/stubs.ts';
-import { startScene } from '../calls/start-scene.ts';
 import { within } from '../calls/within.ts';
 
 /** Before a write for which nobody waits. */
@@ -41,64 +37,26 @@ const witnessWithinMs = 3_000;
 /** The endpoint's object did not answer. */
 const takeAgainAfterMs = 30_000;
 
-type EffectOf<Kind extends Effect['kind']> = Extract<Effect, { kind: Kind }>;
-/** What comes back: events whose result nobody needs. */
-type Report = EventOf<
-  | 'publication_ended'
-  | 'announcement_ended'
-  | 'projection_ended'
-  | 'record_checked'
-  | 'members_written'
-  | 'subscriptions_ended'
-  | 'giver_checked'
-  | 'webhooks_changed'
-  | 'events_taken'
-  | 'inbox_told'
-  | 'witness_read'
-  | 'witness_asked'
-  | 'watcher_ended'
->;
+/** What a caller waits for, as long as its own limits say. */
+const awaited: readonly Effect['kind'][] = ['tell_readers', 'end_relay_sessions', 'write_members', 'end_subscriptions'];
 
-type Device = {
-  decide: (event: Report) => unknown;
-  readers: () => readonly number[];
-  storage: Pick<DeviceStorage, 'listEventsAfter'>;
-};
-
-type Sockets = {
-  publish: (topic: string, payload: string, commandId: string | null) => DirectDelivery;
-  end: (reason: DirectEndReason) => void;
-};
+/** What carries out an effect beside this file. */
+type Parts = { sockets: DirectSockets; commands: DeviceCommands; pushes: RelayPushes; fleets: DeviceFleets };
 
 export class DeviceEffects {
   readonly #ctx: DurableObjectState;
   readonly #env: Env;
-  readonly #device: Device;
-  readonly #sockets: Sockets;
-  readonly #pushes: RelayPushes;
-  readonly #fleets: DeviceFleets;
-  readonly #link: OrderedBrokerLink;
-  readonly #publications = new Map<string, Promise<'sent' | PublishFailure>>();
-  readonly #waiting = new Map<string, Set<() => void>>();
+  readonly #device: StoredDevice;
+  readonly #parts: Parts;
   #inbox: Promise<void> = Promise.resolve();
   /** What users are being told before their subscriptions end. */
   #told: Promise<void> = Promise.resolve();
 
-  constructor(
-    ctx: DurableObjectState,
-    env: Env,
-    device: Device,
-    sockets: Sockets,
-    pushes: RelayPushes,
-    fleets: DeviceFleets,
-  ) {
+  constructor(ctx: DurableObjectState, env: Env, device: StoredDevice, parts: Parts) {
     this.#ctx = ctx;
     this.#env = env;
     this.#device = device;
-    this.#sockets = sockets;
-    this.#pushes = pushes;
-    this.#fleets = fleets;
-    this.#link = new OrderedBrokerLink(env);
+    this.#parts = parts;
   }
 
   /** @returns when D1 and the relay shards have had their chance to take what a caller waits for */
@@ -106,155 +64,70 @@ export class DeviceEffects {
     await Promise.all(effects.flatMap((effect) => this.#run(effect) ?? []));
   }
 
-  /** How handing the command to the broker ended; `unreachable` if this object does not know of it any more. */
-  async publicationOf(commandId: string): Promise<'sent' | PublishFailure> {
-    return (await this.#publications.get(commandId)) ?? 'unreachable';
-  }
-
-  /** Returns when the command ended or the time is over. The request that waits keeps the object awake meanwhile. */
-  async waitForReply(commandId: string, waitMs: number, isWaiting: () => boolean): Promise<void> {
-    if (!isWaiting()) return;
-    const { promise, resolve } = Promise.withResolvers<undefined>();
-    const lookAgain = () => {
-      if (!isWaiting()) resolve(undefined);
-    };
-    const waiting = this.#waiting.get(commandId) ?? new Set();
-    this.#waiting.set(commandId, waiting.add(lookAgain));
-    await within(waitMs, promise);
-    waiting.delete(lookAgain);
-    if (waiting.size === 0) this.#waiting.delete(commandId);
-  }
-
   #run(effect: Effect): Promise<void> | undefined {
+    const work = this.#begin(effect);
+    const ended = work && waitable(this.#ctx, effect.kind, work);
+    const isAwaited = effect.kind === 'write_projection' ? effect.isUrgent : awaited.includes(effect.kind);
+    return isAwaited ? ended : undefined;
+  }
+
+  #begin(effect: Effect): Promise<void> | undefined {
     switch (effect.kind) {
-      case 'push': {
-        const { topic, payload, subscriptions, generations } = effect;
-        const readers = this.#device.readers();
-        const run = { deviceId: this.#deviceId, topic, payloads: [payload], generations, readers };
-        this.#pushes.add([{ run, subscriptions }]);
-        return;
-      }
+      case 'push':
+        this.#parts.pushes.add([this.#deliveryOf(effect, this.#device.readers())]);
+        return undefined;
       case 'tell_readers': {
-        const { topic, payload, subscriptions, generations, readers } = effect;
-        const run = { deviceId: this.#deviceId, topic, payloads: [payload], generations, readers };
-        this.#told = waitable(
-          this.#ctx,
-          'tell readers',
-          this.#pushes.tell({ run: { ...run, isForUsers: true }, subscriptions }),
-        );
-        return this.#told;
+        const { run, subscriptions } = this.#deliveryOf(effect, effect.readers);
+        return (this.#told = this.#parts.pushes.tell({ run: { ...run, isForUsers: true }, subscriptions }));
       }
-      case 'publish_command': {
-        const publication = this.#publishCommand(effect);
-        this.#publications.set(effect.commandId, publication);
-        this.#inBackground('publish command', publication);
-        return;
-      }
+      case 'publish_command':
+        return this.#parts.commands.publish(effect);
       case 'publish_announcement':
-        this.#inBackground('publish announcement', this.#publishAnnouncement(effect));
-        return;
+        return this.#parts.commands.announce(effect);
       case 'end_direct_session':
-        this.#sockets.end(effect.reason);
-        return;
-      case 'write_projection': {
-        const written = waitable(this.#ctx, 'write projection', this.#writeProjection(effect));
-        return effect.isUrgent ? written : undefined;
-      }
+        this.#parts.sockets.end(effect.reason);
+        return undefined;
+      case 'write_projection':
+        return this.#writeProjection(effect);
       case 'check_record':
-        this.#inBackground('check record', this.#checkRecord(effect.productKey));
-        return;
+        return this.#checkRecord(effect.productKey);
       case 'delete_at_broker':
-        log('error', 'device ended: the database has no record of it', this.#about());
-        this.#inBackground('delete at broker', this.#deleteAtBroker(effect.productKey));
-        return;
+        log('error', 'device ended: the database has no record of it', this.#about);
+        return this.#deleteAtBroker(effect.productKey);
       case 'end_relay_sessions':
-        return waitable(this.#ctx, 'end relay sessions', this.#endRelaySessions(effect));
+        return this.#endRelaySessions(effect);
       case 'write_members':
-        return waitable(this.#ctx, 'write members', this.#writeMembers(effect));
+        return this.#writeMembers(effect);
       case 'end_subscriptions':
-        return waitable(this.#ctx, 'end subscriptions', this.#endSubscriptions(effect));
+        return this.#endSubscriptions(effect);
       case 'check_giver':
-        this.#inBackground('check giver', this.checkGivers([effect]));
-        return;
+        return this.checkGivers([effect]);
       case 'ask_witness':
-        this.#inBackground('ask witness', this.askWitness(effect));
-        return;
+        return this.askWitness(effect);
       case 'tell_watcher':
-        this.#inBackground('tell watcher', this.#tellWatcher(effect));
-        return;
+        return this.#tellWatcher(effect);
       case 'tell_homes':
-        this.#inBackground('tell homes', this.#tellHomes());
-        return;
+        return this.#tellHomes();
       case 'learn_webhooks':
-        this.#inBackground('learn webhooks', this.#learnWebhooks(effect.readers));
-        return;
+        return this.#learnWebhooks(effect.readers);
       case 'deliver_events':
-        this.#inBackground('deliver events', this.#deliverEvents(effect));
-        return;
-      case 'tell_inbox': {
+        return this.#deliverEvents(effect);
+      case 'tell_inbox':
         // In their order: a notice must not come after it was taken back.
-        this.#inbox = waitable(this.#ctx, 'tell inbox', this.#tellInbox(effect, this.#inbox));
-        return;
-      }
+        return (this.#inbox = waitable(this.#ctx, effect.kind, this.#tellInbox(effect, this.#inbox)));
       case 'notify_waiting':
-        for (const lookAgain of this.#waiting.get(effect.commandId) ?? []) lookAgain();
-        return;
+        this.#parts.commands.wake(effect.commandId);
+        return undefined;
       case 'log_failed_message': {
         const { spoolId, seq, error } = effect;
-        log('error', 'message not handled', { ...this.#about(), spoolId, seq, ...describeError(error) });
-        return;
+        log('error', 'message not handled', { ...this.#about, spoolId, seq, ...describeError(error) });
+        return undefined;
       }
     }
   }
 
-  async #publishCommand(effect: EffectOf<'publish_command'>): Promise<'sent' | PublishFailure> {
-    const { commandId, topic, payload, expiresAtMs, messageExpirySeconds, scene } = effect;
-    const outcome =
-      (scene && (await this.#startScene(commandId, scene))) ??
-      outcomeOf(this.#sockets.publish(topic, payload, commandId), commandId) ??
-      (await this.#publish({ topic, payload, expiresAtMs, messageExpirySeconds }));
-    // Not in the midst of the decision whose effect this is.
-    await Promise.resolve();
-    this.#publications.delete(commandId);
-    if (!outcome.ok) log('warn', 'command not published', { ...this.#about(), commandId, reason: outcome.reason });
-    this.#device.decide({ kind: 'publication_ended', commandId, outcome });
-    return outcome.ok ? 'sent' : outcome.reason;
-  }
-
-  /** The run has the id of the command: started again, it is the same. */
-  async #startScene(
-    commandId: string,
-    { sceneId, userId, keyId }: NonNullable<EffectOf<'publish_command'>['scene']>,
-  ): Promise<PublishOutcome> {
-    const start = async () => {
-      const key = keyId === null ? null : await findApiKey(this.#database, keyId);
-      const actor = key === null ? inPerson(userId) : key && actorOf(key);
-      return actor && (await startScene(this.#env, this.#database, actor, sceneId, commandId));
-    };
-    const started = await this.#orFailed('scene not started', start());
-    if (started === 'failed') return { ok: false, reason: 'unreachable' };
-    return { ok: true, id: commandId, publishedAtMs: Date.now(), hasSubscribers: started?.ok === true };
-  }
-
-  async #publishAnnouncement(effect: EffectOf<'publish_announcement'>): Promise<void> {
-    const { topic, payload, time, expiresAtMs, isDirect } = effect;
-    this.#sockets.publish(topic, payload, null);
-    await Promise.resolve();
-    if (isDirect) {
-      this.#device.decide({ kind: 'announcement_ended', time, isPublished: true });
-      return;
-    }
-    const outcome = await this.#publish({ topic, payload, expiresAtMs });
-    if (!outcome.ok) log('warn', 'announcement not published', { ...this.#about(), reason: outcome.reason });
-    this.#device.decide({ kind: 'announcement_ended', time, isPublished: outcome.ok });
-  }
-
-  async #publish(request: Parameters<OrderedBrokerLink['publish']>[0]): Promise<PublishOutcome> {
-    if (readConfig(this.#env).hasBroker) {
-      return resultOr({ ok: false, reason: 'unreachable' } as const, this.#link.publish(request));
-    }
-    // As a broker answers for a device that is away.
-    return { ok: true, id: '', publishedAtMs: Date.now(), hasSubscribers: false };
+  #deliveryOf({ topic, payload, subscriptions, generations }: Push, readers: readonly number[]) {
+    return { run: { ...this.#about, topic, payloads: [payload], generations, readers }, subscriptions };
   }
 
   /** An urgent projection, for which the owner waits, is not sent to the writer: it might wait behind a whole fleet. */
@@ -265,7 +138,7 @@ export class DeviceEffects {
     const written = isUrgent
       ? writeProjections(this.#database, [{ deviceId, projection }]).then(() => 'written' as const)
       : callProjectionWriter(this.#env, 'projections', 'once').write(deviceId, projection);
-    const outcome = await this.#orFailed('projection not written', written);
+    const outcome = await orFailed('projection not written', this.#about, written);
     if (mayBeLost && outcome === 'written') return;
     this.#device.decide({ kind: 'projection_ended', version: projection.version, outcome });
   }
@@ -273,7 +146,7 @@ export class DeviceEffects {
   async #checkRecord(productKey: string): Promise<void> {
     const { hasRecord, hasProduct } = await findRecordOf(this.#database, this.#deviceId, productKey);
     if (!hasRecord) {
-      log(hasProduct ? 'error' : 'warn', 'the database has no record of a device', { ...this.#about(), hasProduct });
+      log(hasProduct ? 'error' : 'warn', 'the database has no record of a device', { ...this.#about, hasProduct });
     }
     if (hasRecord || hasProduct) this.#device.decide({ kind: 'record_checked', isThere: hasRecord });
   }
@@ -295,7 +168,7 @@ export class DeviceEffects {
 
   async #writeMembers({ version, members }: EffectOf<'write_members'>): Promise<void> {
     const written = writeMembers(this.#database, this.#deviceId, version, members);
-    const isWritten = (await this.#orFailed('members not written', written)) !== 'failed';
+    const isWritten = (await orFailed('members not written', this.#about, written)) !== 'failed';
     this.#device.decide({ kind: 'members_written', version, isWritten });
   }
 
@@ -337,7 +210,7 @@ export class DeviceEffects {
   }
 
   async #tellHomes(): Promise<void> {
-    const homes = this.#fleets.homesOf(this.#device.readers());
+    const homes = this.#parts.fleets.homesOf(this.#device.readers());
     // Not in the midst of the decision whose effect this is.
     await Promise.resolve();
     const told = homes.map((home) => callHomeNamed(this.#env, home, 'once').note(this.#deviceId));
@@ -345,7 +218,7 @@ export class DeviceEffects {
   }
 
   async #learnWebhooks(readers: readonly number[]): Promise<void> {
-    await this.#fleets.learnWebhooks(readers);
+    await this.#parts.fleets.learnWebhooks(readers);
     await Promise.resolve();
     this.#device.decide({ kind: 'webhooks_changed' });
   }
@@ -357,10 +230,15 @@ export class DeviceEffects {
     const wanted = events.filter(({ type }) => types.includes(type));
     const upTo = events.at(-1)?.number ?? last;
     await Promise.resolve();
-    const answer = wanted.length === 0 && gap === null ? { upTo } : await this.#take(webhookId, wanted, gap, failures);
+    const take = async (): Promise<TakeAnswer> => {
+      const called = callWebhook(this.#env, webhookId, 'idempotent').take(this.#deviceId, wanted, gap, failures);
+      const taken = await resultOr(undefined, within(takeWithinMs, called));
+      return taken ?? { laterAtMs: Date.now() + takeAgainAfterMs };
+    };
+    const answer = wanted.length === 0 && gap === null ? { upTo } : await take();
     const taken = answer === 'gone' ? undefined : answer.upTo;
     const tookAll = taken !== undefined && taken >= (wanted.at(-1)?.number ?? 0);
-    if (answer === 'gone') this.#fleets.endLease(userId, true);
+    if (answer === 'gone') this.#parts.fleets.endLease(userId, true);
     this.#device.decide({ kind: 'events_taken', webhookId, after, answer: tookAll ? { upTo } : answer });
   }
 
@@ -368,17 +246,6 @@ export class DeviceEffects {
     await former;
     const called = hasAnswer(callInbox(this.#env, userId, 'idempotent').change(changes));
     if ((await within(inboxWithinMs, called)) === true) this.#device.decide({ kind: 'inbox_told', userId, changes });
-  }
-
-  async #take(
-    webhookId: string,
-    events: readonly OutgoingEvent[],
-    gap: EventGap | null,
-    failures: number,
-  ): Promise<TakeAnswer> {
-    const called = callWebhook(this.#env, webhookId, 'idempotent').take(this.#deviceId, events, gap, failures);
-    const answer = await resultOr(undefined, within(takeWithinMs, called));
-    return answer ?? { laterAtMs: Date.now() + takeAgainAfterMs };
   }
 
   /** If a shard cannot be reached, its sockets are gone, or the device's next message ends them. */
@@ -397,27 +264,7 @@ export class DeviceEffects {
     return openDatabase(this.#env.DB, 'first-primary');
   }
 
-  /** The result of the work, or `failed`: then the failure is logged. */
-  async #orFailed<T>(failure: string, work: Promise<T>): Promise<T | 'failed'> {
-    try {
-      return await work;
-    } catch (error) {
-      log('warn', failure, { ...this.#about(), ...describeError(error) });
-      return 'failed';
-    }
-  }
-
-  #inBackground(what: string, work: Promise<unknown>): void {
-    inBackground(this.#ctx, what, work);
-  }
-
-  #about() {
+  get #about() {
     return { deviceId: this.#deviceId };
   }
-}
-
-function outcomeOf(delivery: DirectDelivery, id: string): PublishOutcome | undefined {
-  if (delivery === undefined) return undefined;
-  if (delivery === 'busy') return { ok: false, reason: 'device_busy' };
-  return { ok: true, id, publishedAtMs: Date.now(), hasSubscribers: delivery === 'written' };
 }

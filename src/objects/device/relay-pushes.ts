@@ -1,6 +1,8 @@
 // Gathers what one device has to push to relay shards: what comes while a push is under way goes together when it has ended.
-// Keeps their order. Never holds anything back for longer than `gatherMs`.
+// Keeps their order. Never holds anything back for longer than `directLimits.gatherMs`.
 import type { Subscription } from '../../domain/device/messages/subscriptions.ts';
+import { directLimits } from '../../domain/direct/direct-limits.ts';
+import { inBackground, waitable } from '../calls/background.ts';
 import type { DeviceFleets } from './fleets.ts';
 import { pushToRelays, type RelayRun } from '../calls/push-to-relays.ts';
 import { within } from '../calls/within.ts';
@@ -10,26 +12,22 @@ const tellWithinMs = 1_000;
 type Delivery = { run: RelayRun; subscriptions: readonly Subscription[] };
 
 export class RelayPushes {
+  readonly #ctx: DurableObjectState;
   readonly #env: Env;
   readonly #fleets: DeviceFleets;
-  readonly #gatherMs: number;
-  readonly #inBackground: (work: Promise<void>) => void;
   #waiting: Delivery[] | undefined;
   #learned: Promise<void> = Promise.resolve();
 
-  constructor(env: Env, fleets: DeviceFleets, gatherMs: number, inBackground: (work: Promise<void>) => void) {
+  constructor(ctx: DurableObjectState, env: Env, fleets: DeviceFleets) {
+    this.#ctx = ctx;
     this.#env = env;
     this.#fleets = fleets;
-    this.#gatherMs = gatherMs;
-    this.#inBackground = inBackground;
   }
 
   /** Resolves when the shards have had it, or soon if they do not answer. */
   async tell(delivery: Delivery): Promise<void> {
     if (!this.#isWanted(delivery)) return;
-    const pushed = this.#push([delivery]);
-    this.#inBackground(pushed);
-    await within(tellWithinMs, pushed);
+    await within(tellWithinMs, this.#pushBeside([delivery]));
   }
 
   add(deliveries: readonly Delivery[]): void {
@@ -39,11 +37,8 @@ export class RelayPushes {
       this.#waiting.push(...wanted);
       return;
     }
-    const pushed = this.#push(wanted);
-    this.#inBackground(pushed);
-    if (this.#gatherMs === 0) return;
     this.#waiting = [];
-    this.#inBackground(this.#sendGathered(pushed));
+    inBackground(this.#ctx, 'push', this.#sendGathered(this.#pushBeside(wanted)));
   }
 
   #isWanted({ run, subscriptions }: Delivery): boolean {
@@ -52,13 +47,16 @@ export class RelayPushes {
 
   async #sendGathered(first: Promise<void>): Promise<void> {
     for (let before = first; ;) {
-      await Promise.race([before, scheduler.wait(this.#gatherMs)]);
+      await Promise.race([before, scheduler.wait(directLimits.gatherMs)]);
       const gathered = this.#waiting ?? [];
       this.#waiting = gathered.length > 0 ? [] : undefined;
       if (gathered.length === 0) return;
-      before = this.#push(gathered);
-      this.#inBackground(before);
+      before = this.#pushBeside(gathered);
     }
+  }
+
+  #pushBeside(deliveries: readonly Delivery[]): Promise<void> {
+    return waitable(this.#ctx, 'push', this.#push(deliveries));
   }
 
   /** In the order of the calls, although a call may have to ask first which shards listen. */

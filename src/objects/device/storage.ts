@@ -34,18 +34,6 @@ const migrations: readonly string[] = [
    CREATE TABLE quarters (slot INTEGER PRIMARY KEY, number INTEGER NOT NULL, json TEXT NOT NULL);
    CREATE TABLE hours (slot INTEGER PRIMARY KEY, number INTEGER NOT NULL, json TEXT NOT NULL);`,
 ];
-const memories = [
-  'transition',
-  'command',
-  'idempotency_record',
-  'journal',
-  'guest',
-  'run',
-  'event',
-  'day',
-  'quarters',
-  'hours',
-] as const;
 /** Entries of the rings of history. */
 const ringSizes = {
   transition: historySize,
@@ -55,7 +43,8 @@ const ringSizes = {
   event: eventRingSize,
   ...daysKept,
 } as const;
-const tables = ['version', 'slice', ...memories] as const;
+/** Tables that a new owner finds empty. */
+const tables = ['slice', 'command', 'idempotency_record', ...Object.keys(ringSizes)];
 
 const idempotencyRecordLifeMs = dayMs;
 /** Beyond them the oldest is forgotten: one command in 9 s, all day. */
@@ -75,17 +64,14 @@ export class DeviceStorage {
 
   /** Reads the last saved state and brings the tables to the present version. Commands are read by `listOpenCommands`. */
   load(settings: DeviceSettings): DeviceState | 'unused' | 'deleted' {
-    const names = this.#sql
-      .exec<{ name: string }>("SELECT name FROM sqlite_master WHERE name IN ('version', 'deleted')")
-      .toArray();
-    if (names.some(({ name }) => name === 'deleted')) return 'deleted';
-    if (names.length === 0) return 'unused';
+    if (this.#hasTable('deleted')) return 'deleted';
+    if (!this.#hasTable('version')) return 'unused';
     this.#migrate();
     const rows = this.#sql.exec<{ name: string; json: string }>('SELECT name, json FROM slice').toArray();
     const saved = Object.fromEntries(rows.map(({ name, json }) => [name, JSON.parse(json) as unknown]));
     const state = readState(settings, saved as SavedRows);
-    const { last } = this.#sql.exec<{ last: number }>('SELECT coalesce(max(number), 0) AS last FROM event').one();
-    return { ...state, outgoing: { ...state.outgoing, last: Math.max(state.outgoing.last, last) } };
+    const last = Math.max(state.outgoing.last, this.#lastOf('event'));
+    return { ...state, outgoing: { ...state.outgoing, last } };
   }
 
   create(): void {
@@ -95,13 +81,13 @@ export class DeviceStorage {
   }
 
   replaceByTombstone(): void {
-    for (const table of tables) this.#sql.exec(`DROP TABLE ${table}`);
+    for (const table of ['version', ...tables]) this.#sql.exec(`DROP TABLE ${table}`);
     this.#sql.exec('CREATE TABLE deleted (id INTEGER PRIMARY KEY)');
   }
 
   /** The device has another owner: all slices that are not initial are written after this. */
   forgetOwner(): void {
-    for (const table of ['slice', ...memories]) this.#sql.exec(`DELETE FROM ${table}`);
+    for (const table of tables) this.#sql.exec(`DELETE FROM ${table}`);
     this.#lastNumber = undefined;
   }
 
@@ -118,7 +104,7 @@ export class DeviceStorage {
 
   readRow(name: string): unknown {
     if (!this.hasSlices()) return undefined;
-    return this.#readJson('SELECT json FROM slice WHERE name = ?', name)[0];
+    return this.#readJson<unknown>('SELECT json FROM slice WHERE name = ?', name)[0];
   }
 
   appendHistory(entries: readonly HistoryEntry[]): void {
@@ -137,23 +123,22 @@ export class DeviceStorage {
   /** All of it, oldest first. */
   listHistory(): HistoryEntry[] {
     return Object.keys(ringSizes).flatMap((kind) => {
-      const rows = this.#sql.exec<{ number: number; json: string }>(`SELECT number, json FROM ${kind} ORDER BY number`);
-      return rows
-        .toArray()
-        .map(({ number, json }) => ({ kind, number, entry: JSON.parse(json) as never }) as HistoryEntry);
+      const query = `SELECT number, json FROM ${kind} ORDER BY number`;
+      const rows = this.#sql.exec<{ number: number; json: string }>(query).toArray();
+      return rows.map(({ number, json }) => ({ kind, number, entry: JSON.parse(json) as never }) as HistoryEntry);
     });
   }
 
   listEvents(): { transitions: Transition[]; journal: JournalEntry[]; guests: GuestEntry[] } {
     return {
-      transitions: this.#readJson('SELECT json FROM transition ORDER BY number DESC') as Transition[],
-      journal: this.#readJson('SELECT json FROM journal ORDER BY number DESC') as JournalEntry[],
-      guests: this.#readJson('SELECT json FROM guest ORDER BY number DESC') as GuestEntry[],
+      transitions: this.#newest('transition'),
+      journal: this.#newest('journal'),
+      guests: this.#newest('guest'),
     };
   }
 
   listRuns(): Run[] {
-    return this.#readJson('SELECT json FROM run ORDER BY number DESC') as Run[];
+    return this.#newest('run');
   }
 
   /** Rows of these days, oldest first. */
@@ -164,25 +149,19 @@ export class DeviceStorage {
   /** The next events after that number, oldest first, and what the ring no longer has of them. `last`: of the newest event. */
   listEventsAfter(after: number, last: number, count: number): { events: OutgoingEvent[]; gap: EventGap | null } {
     const oldest = Math.max(after + 1, last - eventRingSize + 1);
-    const slots = Array.from(
-      { length: Math.min(count, last - oldest + 1) },
-      (_, index) => (oldest + index) % eventRingSize,
-    );
-    const events = this.#readJson(
+    const length = Math.min(count, last - oldest + 1);
+    const slots = Array.from({ length }, (_, index) => (oldest + index) % eventRingSize);
+    const events = this.#readJson<OutgoingEvent>(
       'SELECT json FROM event WHERE slot IN (SELECT value FROM json_each(?)) AND number >= ? ORDER BY number LIMIT ?',
-      JSON.stringify(slots),
-      oldest,
-      count,
-    ) as OutgoingEvent[];
+      ...[JSON.stringify(slots), oldest, count],
+    );
     // Less than the ring keeps: the device had another owner before.
     const to = (events[0]?.number ?? last + 1) - 1;
     return { events, gap: to > after ? { from: after + 1, to } : null };
   }
 
   nextCommandNumber(): number {
-    this.#lastNumber ??= this.#sql
-      .exec<{ last: number }>('SELECT coalesce(max(number), 0) AS last FROM command')
-      .one().last;
+    this.#lastNumber ??= this.#lastOf('command');
     return (this.#lastNumber += 1);
   }
 
@@ -198,28 +177,25 @@ export class DeviceStorage {
   }
 
   findCommand(commandId: string): Command | undefined {
-    return this.#readJson('SELECT json FROM command WHERE id = ?', commandId)[0] as Command | undefined;
+    return this.#readJson<Command>('SELECT json FROM command WHERE id = ?', commandId)[0];
   }
 
   listCommands(): Command[] {
-    return this.#readJson('SELECT json FROM command ORDER BY number DESC') as Command[];
+    return this.#newest('command');
   }
 
   newestCommand(): Command | undefined {
-    return this.#readJson('SELECT json FROM command ORDER BY number DESC LIMIT 1')[0] as Command | undefined;
+    return this.#newest<Command>('command', 1)[0];
   }
 
   listOpenCommands(): Command[] {
-    return this.#readJson(
-      'SELECT json FROM command WHERE is_open = 1 ORDER BY number DESC LIMIT ?',
-      maxOpen,
-    ) as Command[];
+    return this.#readJson('SELECT json FROM command WHERE is_open = 1 ORDER BY number DESC LIMIT ?', maxOpen);
   }
 
   findIdempotencyRecord(key: string, nowMs: number): IdempotencyRecord | undefined {
     const oldestMs = nowMs - idempotencyRecordLifeMs;
     const query = 'SELECT json FROM idempotency_record WHERE key = ? AND created_at > ?';
-    return this.#readJson(query, key, oldestMs)[0] as IdempotencyRecord | undefined;
+    return this.#readJson<IdempotencyRecord>(query, key, oldestMs)[0];
   }
 
   writeIdempotencyRecord(record: IdempotencyRecord, nowMs: number): void {
@@ -241,12 +217,24 @@ export class DeviceStorage {
 
   /** False before the device was made, and after it was deleted. */
   hasSlices(): boolean {
-    return this.#sql.exec("SELECT 1 FROM sqlite_master WHERE name = 'slice'").toArray().length > 0;
+    return this.#hasTable('slice');
   }
 
-  #readJson(query: string, ...bindings: (string | number)[]): unknown[] {
+  #hasTable(name: string): boolean {
+    return this.#sql.exec('SELECT 1 FROM sqlite_master WHERE name = ?', name).toArray().length > 0;
+  }
+
+  #newest<T>(table: string, count = -1): T[] {
+    return this.#readJson(`SELECT json FROM ${table} ORDER BY number DESC LIMIT ?`, count);
+  }
+
+  #lastOf(table: string): number {
+    return this.#sql.exec<{ last: number }>(`SELECT coalesce(max(number), 0) AS last FROM ${table}`).one().last;
+  }
+
+  #readJson<T>(query: string, ...bindings: (string | number)[]): T[] {
     const rows = this.#sql.exec<{ json: string }>(query, ...bindings).toArray();
-    return rows.map(({ json }) => JSON.parse(json) as unknown);
+    return rows.map(({ json }) => JSON.parse(json) as T);
   }
 
   #migrate(): void {

@@ -7,7 +7,7 @@ import type { Actor, DeviceAction } from '../../domain/access.ts';
 import { userKey } from '../../domain/device/commands/commands.ts';
 import { guestKey } from '../../domain/device/commands/guest-links.ts';
 import { ask, decide, type Device } from '../../domain/device/core/decide.ts';
-import type { Effect, DeviceEvent, EventKind, EventOf, Results } from '../../domain/device/core/events.ts';
+import type { Effect, DeviceEvent, EventKind, EventOf, Ingested, Results } from '../../domain/device/core/events.ts';
 import {
   adoptAlarm,
   afterWrite,
@@ -24,6 +24,7 @@ import { runningCommands } from '../../domain/device/times/ledger.ts';
 import type { Outcome } from '../../domain/refusal.ts';
 import type { DeviceIdentity } from '../../domain/topics.ts';
 import { minuteMs } from '../../domain/time.ts';
+import { describeError, log } from '../../log.ts';
 import { inBackground } from '../calls/background.ts';
 import { DeviceStorage } from './storage.ts';
 import { createTroubleLog } from './trouble.ts';
@@ -93,6 +94,7 @@ export class StoredDevice {
   }
 
   ask<T>(actor: Actor, action: DeviceAction, query: (state: DeviceState) => T): Outcome<T> {
+    this.checkDirect();
     return ask(this.#device, actor, action, query);
   }
 
@@ -104,6 +106,32 @@ export class StoredDevice {
     const { result, effectsEnded } = this.#apply<Kind>(event);
     await effectsEnded;
     return result;
+  }
+
+  /** As one decision; or message by message if storage refuses the whole, so that only the message at fault is put aside. */
+  takeBatch({ messages, ...from }: Omit<EventOf<'messages_received'>, 'kind'>): Ingested {
+    const { name: deviceId } = this.#ctx.id;
+    const { spoolId } = from;
+    try {
+      return this.decide({ kind: 'messages_received', ...from, messages });
+    } catch (error) {
+      log('error', 'batch not saved, its messages are taken one by one', { deviceId, ...describeError(error) });
+    }
+    const others: Ingested['others'] = [];
+    let last: Ingested | undefined;
+    for (const [position, message] of messages.entries()) {
+      try {
+        const ingested = this.decide({ kind: 'messages_received', ...from, messages: [message] });
+        others.push(...ingested.others.map((other) => ({ ...other, position })));
+        last = ingested;
+      } catch (error) {
+        const { seq, action } = message;
+        log('error', 'message put aside', { deviceId, spoolId, seq, ...describeError(error) });
+        this.decide({ kind: 'message_put_aside', spoolId, seq, action });
+        others.push({ result: 'rejected', reason: 'handling_failed', position });
+      }
+    }
+    return { subscriptions: [], generations: [], readers: [], ...last, others };
   }
 
   #apply<Kind extends EventKind>(event: EventOf<Kind>, onWritten?: (result: Results[Kind]) => void) {

@@ -4,8 +4,7 @@
 import { DurableObject } from 'cloudflare:workers';
 import { findApiKey } from '../../db/accounts/api-keys.ts';
 import { openDatabase } from '../../db/client.ts';
-import { parseControl } from '../../domain/control-command.ts';
-import { readOrder, type Order } from '../../domain/home/orders.ts';
+import { readOrder } from '../../domain/home/orders.ts';
 import { homeLimits, readOrderTopic, type HomeAction } from '../../domain/home/topics.ts';
 import type { DirectMessage } from '../../domain/direct/session.ts';
 import { refuse, wireErrorOf, type Outcome, type Refusal } from '../../domain/refusal.ts';
@@ -136,7 +135,10 @@ export class HomeBroker extends DurableObject<Env> {
     if (meant === undefined || action === 'birth') return 0;
     const { deviceId } = meant;
     const time = toIso(Date.now());
-    const outcome = await this.#give(deviceId, action, payload, isRedelivery);
+    const outcome = await this.#give(deviceId, action, payload, isRedelivery).catch((error: unknown) => {
+      log('warn', 'order of a home failed', { home: this.ctx.id.name, deviceId, ...describeError(error) });
+      return refuse({ kind: 'internal_error' });
+    });
     if (outcome.ok) {
       this.#devices.noteChanged(deviceId, false);
       return 0;
@@ -145,12 +147,8 @@ export class HomeBroker extends DurableObject<Env> {
     const { message, detail } = wireErrorOf(refusal);
     log('info', 'order of a home refused', { home: this.ctx.id.name, deviceId, ...refusal });
     const reason = detail === undefined ? message : `${message}: ${detail}`;
-    this.#devices.noteRefused(deviceId, {
-      state: 'refused',
-      reason,
-      command: `${action} ${payload ?? ''}`.slice(0, 64),
-      time,
-    });
+    const command = `${action} ${payload ?? ''}`.slice(0, 64);
+    this.#devices.noteRefused(deviceId, { state: 'refused', reason, command, time });
     return pubackCodeOf(refusal);
   }
 
@@ -167,27 +165,16 @@ export class HomeBroker extends DurableObject<Env> {
     if (isRedelivery) {
       return refuse({ kind: 'invalid_input', path: action, problem: 'comes again, and may have been carried out' });
     }
-    const order = readOrder(action, payload);
-    if (!order.ok) return order;
-    try {
-      return await this.#command(deviceId, order.value);
-    } catch (error) {
-      log('warn', 'order of a home failed', { home: this.ctx.id.name, deviceId, ...describeError(error) });
-      return refuse({ kind: 'internal_error' });
-    }
-  }
-
-  async #command(deviceId: string, order: Order): Promise<Outcome<unknown>> {
+    const read = readOrder(action, payload);
+    if (!read.ok) return read;
+    const { value: order } = read;
     if (this.#owner === undefined) return refuse({ kind: 'not_found', what: 'device' });
     const { actor } = this.#owner;
     const options = { ttlSeconds: undefined, waitSeconds: undefined, idempotencyKey: undefined, via: 'home' as const };
     const device = callDevice(this.env, deviceId, 'once');
-    if ('ensures' in order) {
-      const press = (await this.#devices.controlModeOf(deviceId)) === 'toggle' ? 'toggle' : 'pulse';
-      return device.ensure(actor, { ...options, params: { action: press }, ensures: order.ensures });
-    }
-    const params = parseControl(order.body);
-    return params.ok ? device.command(actor, { ...options, params: params.value }) : params;
+    if ('params' in order) return device.command(actor, { ...options, ...order });
+    const press = (await this.#devices.controlModeOf(deviceId)) === 'toggle' ? 'toggle' : 'pulse';
+    return device.ensure(actor, { ...options, params: { action: press }, ...order });
   }
 }
 

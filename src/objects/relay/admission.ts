@@ -3,7 +3,7 @@
 import type { Limit, RelaySocketLimit } from '../../domain/refusal.ts';
 import { Buckets, fullBucket, takeToken, type Bucket, type Rate } from '../../domain/token-bucket.ts';
 import type { Limits } from '../../limits.ts';
-import { identityKey, type RelayClient, type RelayIdentity } from './rules.ts';
+import { identityKey, type RelayClient } from './rules.ts';
 
 type Clients<Socket> = Iterable<[Socket, RelayClient]>;
 
@@ -40,25 +40,16 @@ export function socketLimitReached(
   return name && { name, max: limits[name] };
 }
 
-/** The oldest sockets without authentication, if they are too many: they had the most time for it. */
-export function surplusUnauthenticated<Socket>(clients: Clients<Socket>, limits: SocketLimits): Socket[] {
-  return surplusOf(clients, ({ who }) => who === null, limits.relayUnauthenticatedPerShard);
-}
-
-export function surplusOfIdentity<Socket>(
-  clients: Clients<Socket>,
-  identity: RelayIdentity,
-  limits: SocketLimits,
-): Socket[] {
-  const max = limits[identity.kind === 'user' ? 'relaySocketsPerUser' : 'relaySocketsPerDevice'];
-  const key = identityKey(identity);
-  return surplusOf(clients, ({ who }) => who !== null && identityKey(who) === key, max);
-}
-
-/** @param clients oldest first */
-function surplusOf<Socket>(clients: Clients<Socket>, isCounted: (client: RelayClient) => boolean, max: number) {
-  const sockets = [...clients].filter(([, client]) => !client.isEnded && isCounted(client)).map(([socket]) => socket);
-  return sockets.slice(0, Math.max(0, sockets.length - max));
+/**
+ * The oldest sockets of a user or device, or of those without authentication, which had the most time for it, if they are too many.
+ * @param clients oldest first
+ */
+export function surplusOf<Socket>(clients: Clients<Socket>, who: RelayClient['who'], limits: SocketLimits): Socket[] {
+  const max = { user: limits.relaySocketsPerUser, device: limits.relaySocketsPerDevice };
+  const room = who === null ? limits.relayUnauthenticatedPerShard : max[who.kind];
+  const keyOf = (client: RelayClient['who']) => client && identityKey(client);
+  const own = [...clients].filter(([, client]) => !client.isEnded && keyOf(client.who) === keyOf(who));
+  return own.slice(0, Math.max(0, own.length - room)).map(([socket]) => socket);
 }
 
 export type FrameLimits = { ofSocket: Rate; ofClient: Rate };

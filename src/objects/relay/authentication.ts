@@ -3,13 +3,14 @@
 // registration removed again: therefore registrations under way count as subscribers.
 import { readConfig } from '../../config.ts';
 import { verifyAccessToken } from '../../crypto/tokens.ts';
-import { credentialRefused, refuse, type Outcome } from '../../domain/refusal.ts';
+import { actorOf, inPerson } from '../../domain/access.ts';
+import { accept, credentialRefused, refuse, type Outcome } from '../../domain/refusal.ts';
 import { parseMessagingName, type DeviceIdentity } from '../../domain/topics.ts';
 import type { RelayRequest } from '../../protocol/relay.ts';
 import { digestIfCertified } from '../../crypto/messaging-password.ts';
 import { readRevokedUsers } from '../calls/revoked-users.ts';
 import { RelayKeys } from './keys.ts';
-import { actorOf, type RelayDevice, type RelayIdentity, type RelayUser } from './rules.ts';
+import { type RelayDevice, type RelayIdentity, type RelayUser } from './rules.ts';
 import { callDevice, callFleetDirectory, resultOr } from '../calls/stubs.ts';
 
 export type AuthRequest = Extract<RelayRequest, { action: 'auth' }>;
@@ -55,7 +56,7 @@ export class RelayAuthentication {
     if (!access.ok) return access;
     const { userId, expiresAtMs } = access.value;
     if ((await readRevokedUsers(this.#env)).has(userId)) return refuse(credentialRefused('session', 'unknown_account'));
-    return { ok: true, value: { kind: 'user', userId, expiresAtMs } };
+    return accept({ kind: 'user', ...inPerson(userId), expiresAtMs });
   }
 
   /** False if the device's session does not answer. */
@@ -113,7 +114,7 @@ export class RelayAuthentication {
       if (registration.liveGenerations?.includes(outcome.value.generation) === false) {
         return refuse({ kind: 'credential_refused', credential: 'messaging_password', problem: 'revoked' });
       }
-      return { ok: true, value: { kind: 'device', ...outcome.value } };
+      return accept({ kind: 'device', ...outcome.value });
     });
   }
 

@@ -4,9 +4,9 @@ import { readConfig } from '../../config.ts';
 import { digestOf, findKeyPair, isEqualDigest } from '../../crypto/secrets.ts';
 import { findApiKey, findApiKeys, touchApiKey } from '../../db/accounts/api-keys.ts';
 import { openDatabase } from '../../db/client.ts';
-import { hasScope } from '../../domain/access.ts';
+import { actorOf, hasScope } from '../../domain/access.ts';
 import { BlockedAddresses } from '../../domain/newest.ts';
-import { credentialRefused, refuse, type Outcome } from '../../domain/refusal.ts';
+import { accept, credentialRefused, refuse, type Outcome } from '../../domain/refusal.ts';
 import { describeError, log } from '../../log.ts';
 import { isWithinShield } from '../../pacing/rate-limits.ts';
 import type { RelayRequest } from '../../protocol/relay.ts';
@@ -52,12 +52,11 @@ export class RelayKeys {
       if (lookup.isEnded) return refuse(credentialRefused('api_key', 'revoked'));
       const nowMs = Date.now();
       await touchApiKey(database, keyId, nowMs, nowMs - touchEveryMs);
-      const { userId, productKey, deviceIds } = row;
-      const key = { keyId, scopes: [...row.scopes], productKey, deviceIds };
-      if (!hasScope({ userId, ...key }, 'readReports')) {
+      const actor = actorOf(row);
+      if (!hasScope(actor, 'readReports')) {
         return refuse({ kind: 'key_lacks_right', lacks: 'scope', action: 'readReports' });
       }
-      return { ok: true, value: { kind: 'user', userId, expiresAtMs: null, key } };
+      return accept({ kind: 'user', ...actor, expiresAtMs: null });
     } finally {
       this.#underWay.delete(lookup);
     }

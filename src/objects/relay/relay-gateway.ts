@@ -78,20 +78,14 @@ export class RelayGateway extends DurableObject<Env> {
    * ends what users subscribed to.
    */
   revoke(deviceId: string, cause: RevokeCause, generations: readonly number[]): void {
-    const endsUsers = cause === 'deleted' || cause === 'owner_changed';
-    for (const socket of this.#shard.subscribers.ofDevice(deviceId)) {
-      const who = this.#shard.clientOf(socket)?.who;
-      if (who?.kind !== 'device') {
-        if (endsUsers) this.#shard.dropFilters(socket, deviceId);
-      } else if (!generations.includes(who.generation)) this.#shard.end(socket, 1008, cause);
-    }
-    if (endsUsers) this.#shard.outbox.drop(deviceId, () => true);
+    this.#endRevoked(deviceId, cause, generations);
+    if (cause === 'deleted' || cause === 'owner_changed') this.#endFollowing(deviceId, () => true);
     this.#authentication.onRevoked(deviceId, generations);
   }
 
   endKeys(keyIds: readonly string[]): void {
     for (const keyId of keyIds) this.#authentication.keys.onEnded(keyId);
-    this.#endUsers('API key deleted', ({ key }) => key !== undefined && keyIds.includes(key.keyId));
+    this.#endUsers('API key deleted', ({ keyId }) => keyId !== null && keyIds.includes(keyId));
   }
 
   /** The account was disabled or deleted. */
@@ -101,11 +95,20 @@ export class RelayGateway extends DurableObject<Env> {
   }
 
   endSubscriptions(deviceId: string, userId: number): void {
-    for (const socket of this.#shard.subscribers.ofDevice(deviceId)) {
-      if (this.#shard.isOfUser(socket, userId)) this.#shard.dropFilters(socket, deviceId);
-    }
-    this.#shard.outbox.drop(deviceId, (socket) => this.#shard.isOfUser(socket, userId));
+    this.#endFollowing(deviceId, (user) => user.userId === userId);
     this.#authentication.onUserEnded(deviceId, userId);
+  }
+
+  /** Of users: what they subscribed to, and what waits for them. */
+  #endFollowing(deviceId: string, isMeant: (user: RelayUser) => boolean): void {
+    const isEnded = (socket: WebSocket) => {
+      const who = this.#shard.clientOf(socket)?.who;
+      return who?.kind === 'user' && isMeant(who);
+    };
+    for (const socket of this.#shard.subscribers.ofDevice(deviceId).filter(isEnded)) {
+      this.#shard.dropFilters(socket, deviceId);
+    }
+    this.#shard.outbox.drop(deviceId, isEnded);
   }
 
   #endUsers(cause: CloseCause, isEnded: (user: RelayUser) => boolean): void {
@@ -116,7 +119,8 @@ export class RelayGateway extends DurableObject<Env> {
 
   #pushRun(run: RelayRun, push: PushUnderWay): void {
     const { deviceId, topic, readers } = run;
-    this.#endRevoked(run);
+    // A call of `revoke` may have failed: then the device's next message says that the credentials have ended.
+    this.#endRevoked(deviceId, 'credentials_rotated', run.generations);
     const positions = this.#recent.takeNew(run);
     const sockets = this.#shard.subscribers
       .ofTopic(deviceId, topic, readers)
@@ -129,12 +133,10 @@ export class RelayGateway extends DurableObject<Env> {
     }
   }
 
-  /** A call of `revoke` may have failed: then the device's next message says that the credentials have ended. */
-  #endRevoked({ deviceId, generations }: RelayRun): void {
+  #endRevoked(deviceId: string, cause: RevokeCause, generations: readonly number[]): void {
     for (const socket of this.#shard.subscribers.ofDevice(deviceId)) {
       const who = this.#shard.clientOf(socket)?.who;
-      if (who?.kind !== 'device' || generations.includes(who.generation)) continue;
-      this.#shard.end(socket, 1008, 'credentials_rotated');
+      if (who?.kind === 'device' && !generations.includes(who.generation)) this.#shard.end(socket, 1008, cause);
     }
   }
 
@@ -201,7 +203,7 @@ export class RelayGateway extends DurableObject<Env> {
 
   async #endMissedUsers(): Promise<void> {
     const users = this.#shard.clients().flatMap(([, { who }]) => (who?.kind === 'user' ? [who] : []));
-    const keyIds = users.flatMap(({ key }) => (key === undefined ? [] : [key.keyId]));
+    const keyIds = users.flatMap(({ keyId }) => keyId ?? []);
     this.endKeys(await this.#authentication.keys.findEnded(new Set(keyIds)));
     if (users.length === 0) return;
     const revoked = await readRevokedUsers(this.env);

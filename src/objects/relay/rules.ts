@@ -1,7 +1,6 @@
 // What the relay knows of a client, and what follows from that alone. Pure; whether a device exists and whose it is, only
 // its session knows.
 import { z } from 'zod';
-import type { Actor } from '../../domain/access.ts';
 import { refuse, type Outcome, type Refusal } from '../../domain/refusal.ts';
 import { mayUse, rightsOfDevice } from '../../domain/topic-rights.ts';
 import { messagingName, parseFilter, parseFleetFilter, parseTopic, type DeviceIdentity } from '../../domain/topics.ts';
@@ -23,19 +22,16 @@ export const relayClientSchema = z.object({
         deviceId: z.string(),
         generation: z.number(),
       }),
+      /** With an Actor. */
       z.object({
         kind: z.literal('user'),
         userId: z.number(),
         /** When its token expires; null for an API key. */
         expiresAtMs: z.number().nullable(),
-        key: z
-          .object({
-            keyId: z.string(),
-            scopes: z.array(z.enum(keyScopes)),
-            productKey: z.string().nullable(),
-            deviceIds: z.array(z.string()).nullish(),
-          })
-          .optional(),
+        keyId: z.string().nullable(),
+        scopes: z.array(z.enum(keyScopes)).readonly().nullable(),
+        productKey: z.string().nullable(),
+        deviceIds: z.array(z.string()).readonly().nullable().exactOptional(),
       }),
     ])
     .nullable(),
@@ -65,21 +61,15 @@ export function deadlineOf({ who, openedAtMs }: RelayClient): number {
 export function isSameIdentity(who: Who, other: RelayIdentity): boolean {
   if (who?.kind === 'device' && other.kind === 'device') return messagingName(who) === messagingName(other);
   if (who?.kind !== 'user' || other.kind !== 'user') return false;
-  return who.userId === other.userId && who.key?.keyId === other.key?.keyId;
+  return who.userId === other.userId && who.keyId === other.keyId;
 }
 
 export function identityKey(who: RelayIdentity): string {
   return who.kind === 'user' ? `user ${who.userId}` : `device ${messagingName(who)}`;
 }
 
-export function actorOf({ userId, key }: RelayUser): Actor {
-  const { scopes = null, productKey = null, deviceIds = null, keyId = null } = key ?? {};
-  return { userId, scopes, productKey, deviceIds, keyId };
-}
-
 /** A filter over all devices, as far as the API key reaches. */
-export function narrowFilter(filter: string, { key }: RelayUser): string {
-  const productKey = key?.productKey ?? null;
+export function narrowFilter(filter: string, { productKey }: RelayUser): string {
   return productKey === null ? filter : filter.replace(/^\/sys\/[^/]+\//, `/sys/${productKey}/`);
 }
 
@@ -108,7 +98,7 @@ function targetOf(who: RelayIdentity, filter: string): SubscriptionTarget | unde
   const fleet = who.kind === 'user' ? parseFleetFilter(filter) : undefined;
   if (fleet !== undefined && who.kind === 'user') {
     const { productKey } = fleet;
-    const own = who.key?.productKey ?? undefined;
+    const own = who.productKey ?? undefined;
     if (own !== undefined && productKey !== undefined && own !== productKey) return undefined;
     return { kind: 'fleet', who, productKey: own ?? productKey };
   }

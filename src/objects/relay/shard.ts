@@ -7,14 +7,7 @@ import { log } from '../../log.ts';
 import { parseFilter } from '../../domain/topics.ts';
 import { closeIfOpen, sendIfOpen } from '../calls/open-socket.ts';
 import type { RelayRun } from '../calls/push-to-relays.ts';
-import {
-  FrameRates,
-  frameLimits,
-  socketLimitReached,
-  socketLimits,
-  surplusOfIdentity,
-  surplusUnauthenticated,
-} from './admission.ts';
+import { FrameRates, frameLimits, socketLimitReached, socketLimits, surplusOf } from './admission.ts';
 import { Outbox, unreadLimits } from './outbox.ts';
 import { deadlineOf, isSameIdentity, type RelayClient, type RelayIdentity } from './rules.ts';
 import { readClient, writeClient, type CloseCause } from './socket.ts';
@@ -76,7 +69,7 @@ export class Shard {
     const client = { ...opened, failedAuths: 0, who: null, filters: [], isEnded: false };
     writeClient(socket, client);
     this.#add(socket, client);
-    for (const oldest of surplusUnauthenticated(this.#clients, this.#limits)) {
+    for (const oldest of surplusOf(this.#clients, null, this.#limits)) {
       this.end(oldest, 1013, 'too many sockets that have not authenticated');
     }
     await this.wakeBy(deadlineOf(client));
@@ -96,7 +89,7 @@ export class Shard {
     // Another identity inherits no subscriptions.
     const client = { ...former, who, filters: isSameIdentity(former.who, who) ? former.filters : [] };
     this.change(socket, client);
-    for (const oldest of surplusOfIdentity(this.#clients, who, this.#limits)) {
+    for (const oldest of surplusOf(this.#clients, who, this.#limits)) {
       this.end(oldest, 1008, `too many sockets of this ${who.kind}`);
     }
     await this.wakeBy(deadlineOf(client));
@@ -147,11 +140,6 @@ export class Shard {
     if (plannedMs === null || plannedMs > atMs) await storage.setAlarm(atMs);
   }
 
-  isOfUser(socket: WebSocket, userId: number): boolean {
-    const who = this.clientOf(socket)?.who;
-    return who?.kind === 'user' && who.userId === userId;
-  }
-
   /**
    * A user's socket may not outlive its token, and the alarm that closes it may be late. Nor may it outlive the right to the
    * device, and the call that ends its subscription may have failed: the message says who may follow the device.
@@ -160,7 +148,7 @@ export class Shard {
     const client = this.clientOf(socket);
     if (client === undefined || deadlineOf(client) <= Date.now()) return false;
     if (client.who?.kind !== 'user') return isForUsers !== true;
-    if (client.who.key?.deviceIds?.includes(deviceId) === false) return false;
+    if (client.who.deviceIds?.includes(deviceId) === false) return false;
     return readers === undefined || readers.includes(client.who.userId);
   }
 

@@ -2,9 +2,10 @@
 // socket are held, so that none arrives before the older state. Owns no socket.
 import { openDatabase } from '../../db/client.ts';
 import { listDevices } from '../../db/devices/lists.ts';
+import { actorOf } from '../../domain/access.ts';
 import { refuse, type Outcome } from '../../domain/refusal.ts';
 import { matchesFilter, topicOf } from '../../domain/topics.ts';
-import { actorOf, identityKey, type RelayIdentity, type SubscriptionTarget } from './rules.ts';
+import { identityKey, type RelayIdentity, type SubscriptionTarget } from './rules.ts';
 import { callDevice, resultOr } from '../calls/stubs.ts';
 
 const pageSize = 50;
@@ -47,8 +48,8 @@ export class RelaySnapshots {
     if (target.kind === 'device') return { ok: true, value: [target.device.deviceId] };
     const max = this.#maxDevices;
     const { productKey, who } = target;
-    const { userId, key } = who;
-    const filter = { userId, role: undefined, productKey, statusCode: undefined, deviceIds: key?.deviceIds };
+    const { userId, deviceIds } = who;
+    const filter = { userId, role: undefined, productKey, statusCode: undefined, deviceIds };
     const page = { page: 1, size: max };
     const { total, rows } = await listDevices(openDatabase(this.#env.DB, 'first-unconstrained'), filter, page, 'begin');
     if (total > max) return refuse({ kind: 'limit_reached', limit: { name: 'relaySnapshotDevices', max } });

@@ -101,7 +101,7 @@ export class WebhookEndpoint extends DurableObject<Env> {
   async exportSettings(): Promise<ExportedSettings> {
     const { secrets = [], end = null } = this.#settings ?? {};
     const opened = secrets.map(async ({ sealed, untilMs }) => {
-      const secret = await this.#openOne(sealed);
+      const secret = await this.#open(sealed);
       return secret === undefined ? [] : [{ secret, untilMs }];
     });
     return { end, secrets: (await Promise.all(opened)).flat() };
@@ -147,9 +147,10 @@ export class WebhookEndpoint extends DurableObject<Env> {
     const key = `${deviceId} ${messages[0]?.upTo}`;
     const late = this.#late.get(key);
     const nowMs = Date.now();
-    if (late === undefined && this.#batches >= maxBatches)
-      return { laterAtMs: spreadAfter(nowMs + busyPauseMs, nowMs) };
-    const batch = late ?? this.#deliver(deviceId, messages, failures);
+    const isBusy = late === undefined && this.#batches >= maxBatches;
+    if (isBusy) return { laterAtMs: spreadAfter(nowMs + busyPauseMs, nowMs) };
+    const batch = late ?? this.#deliver(deviceId, messages, failures).finally(() => (this.#batches -= 1));
+    if (late === undefined) this.#batches += 1;
     this.#late.delete(key);
     const answer = await within(answerDeviceWithinMs, batch);
     if (answer !== undefined) return answer;
@@ -157,21 +158,8 @@ export class WebhookEndpoint extends DurableObject<Env> {
     return { laterAtMs: Date.now() + askForLateAfterMs };
   }
 
-  async #deliver(deviceId: string, messages: readonly Numbered[], failures: number): Promise<TakeAnswer> {
-    this.#batches += 1;
-    try {
-      return await this.#deliverUntil(Date.now() + beginWithinMs, deviceId, messages, failures);
-    } finally {
-      this.#batches -= 1;
-    }
-  }
-
-  async #deliverUntil(
-    endsAtMs: number,
-    deviceId: string,
-    messages: readonly Numbered[],
-    formerFailures: number,
-  ): Promise<TakeAnswer> {
+  async #deliver(deviceId: string, messages: readonly Numbered[], formerFailures: number): Promise<TakeAnswer> {
+    const endsAtMs = Date.now() + beginWithinMs;
     let upTo: number | undefined;
     let failures = formerFailures;
     for (const message of messages) {
@@ -264,10 +252,8 @@ export class WebhookEndpoint extends DurableObject<Env> {
     try {
       await callFleetDirectory(this.env, userId, 'idempotent').disableWebhook(userId, this.#webhookId, because);
       const detail = { webhookId: this.#webhookId, url, because };
-      await this.#notify(userId, {
-        cause: 'webhook_disabled',
-        ...{ deviceId: null, deviceName: null, atMs, detail, again: null },
-      });
+      const notice = { deviceId: null, deviceName: null, atMs, detail, again: null };
+      await this.#notify(userId, { cause: 'webhook_disabled', ...notice });
     } catch (error) {
       this.#isEndTold = false;
       log('error', 'webhook not disabled everywhere', { ...about, ...describeError(error) });
@@ -284,7 +270,9 @@ export class WebhookEndpoint extends DurableObject<Env> {
   }
 
   async #post({ url, secrets }: Receiver, message: Message): Promise<Attempt> {
-    return postMessage(url, await this.#open(secrets), message);
+    const valid = secrets.filter(({ untilMs }) => untilMs === null || untilMs > Date.now());
+    const opened = (await Promise.all(valid.map(({ sealed }) => this.#open(sealed)))).flatMap((secret) => secret ?? []);
+    return postMessage(url, opened, message);
   }
 
   async #seal(secret: string): Promise<SealedSecret> {
@@ -292,13 +280,8 @@ export class WebhookEndpoint extends DurableObject<Env> {
     return { sealed: await sealText(secret, newest, this.#webhookId, 'webhook'), untilMs: null };
   }
 
-  async #open(secrets: readonly SealedSecret[]): Promise<string[]> {
-    const valid = secrets.filter(({ untilMs }) => untilMs === null || untilMs > Date.now());
-    return (await Promise.all(valid.map(({ sealed }) => this.#openOne(sealed)))).flatMap((secret) => secret ?? []);
-  }
-
   /** A secret under an older sealing secret is sealed anew, because that one will be removed. */
-  async #openOne(sealed: string): Promise<string | undefined> {
+  async #open(sealed: string): Promise<string | undefined> {
     const { sealingSecrets } = readConfig(this.env);
     const open = (under: readonly string[]) => openText(sealed, under, this.#webhookId, 'webhook');
     const secret = await open(sealingSecrets.slice(0, 1));

@@ -8,7 +8,8 @@ import type { Page, PageRequest } from '../../domain/pagination.ts';
 import type { CommandRequest, CommandView } from '../../domain/device/commands/commands.ts';
 import type { LeaseRequest } from '../../domain/device/times/lease.ts';
 import { ensureSchema, leaseBodySchema } from '../../protocol/control.ts';
-import type { CommandReceipt, NotNeeded } from '../../objects/device/device-session.ts';
+import type { CommandReceipt } from '../../objects/device/commands.ts';
+import type { NotNeeded } from '../../objects/device/device-session.ts';
 import type { ServiceContext } from '../../context.ts';
 import { askDevice, askDeviceAs, decide, requireDeviceId } from './device-access.ts';
 

@@ -6,11 +6,12 @@ import {
   frameLimits,
   socketLimitReached,
   socketLimits,
-  surplusUnauthenticated,
+  surplusOf,
 } from '../../../src/objects/relay/admission.ts';
+import { inPerson } from '../../../src/domain/access.ts';
 import type { RelayClient, RelayIdentity } from '../../../src/objects/relay/rules.ts';
 
-const user = (userId: number): RelayIdentity => ({ kind: 'user', userId, expiresAtMs: null });
+const user = (userId: number): RelayIdentity => ({ kind: 'user', ...inPerson(userId), expiresAtMs: null });
 
 /** Clients by name, oldest first. */
 class Clients extends Map<string, RelayClient> {
@@ -50,8 +51,8 @@ describe('one more socket', () => {
 
 it('too many sockets without authentication push out the oldest, never one that has authenticated', () => {
   const clients = new Clients().open('home', 'a', 'b', 'c', 'd').change('a', { who: user(1) });
-  expect(surplusUnauthenticated(clients, limits)).toEqual(['b']);
-  expect(surplusUnauthenticated(clients.change('b', { isEnded: true }), limits)).toEqual([]);
+  expect(surplusOf(clients, null, limits)).toEqual(['b']);
+  expect(surplusOf(clients.change('b', { isEnded: true }), null, limits)).toEqual([]);
 });
 
 it('takes its limits from relaySocketsPerAddress, relaySocketsPerShard and relaySocketsPerUser', () => {

@@ -1,9 +1,10 @@
 // What a relay client may subscribe to, from its attachment alone.
 import { expect, it } from 'vitest';
+import { inPerson } from '../../../src/domain/access.ts';
 import { checkSubscription, type RelayClient, type RelayIdentity } from '../../../src/objects/relay/rules.ts';
 
 const device = { kind: 'device', productKey: 'switch', deviceId: 'dev_00000001', generation: 1 } as const;
-const user = { kind: 'user', userId: 7, expiresAtMs: 5_000 } as const;
+const user = { kind: 'user', ...inPerson(7), expiresAtMs: 5_000 } as const;
 const client = (who: RelayIdentity | null, filters: string[] = []): RelayClient => ({
   ...{ socketId: 's', address: '203.0.113.7', openedAtMs: 1_000, failedAuths: 0, isEnded: false, isMqtt: false },
   who,

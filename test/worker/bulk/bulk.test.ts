@@ -2,6 +2,8 @@
 import { runInDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { describe, expect, it, vi } from 'vitest';
+import { inPerson } from '../../../src/domain/access.ts';
+import type { BulkRun } from '../../../src/objects/bulk-run.ts';
 import { DeviceSession } from '../../../src/objects/device/device-session.ts';
 import { createKey } from '../rig/authorization-callers.ts';
 import {
@@ -285,4 +287,21 @@ it('a maker sends a command to the devices that nobody has claimed, page by page
   for (const [index, { at }] of times.slice(200).entries()) expect(at - times[index]!.at).toBeGreaterThanOrEqual(1_000);
   expect(JSON.stringify(settled.list)).not.toContain(claimed.data.deviceId);
   expect(await startBulk({ command: pulse }, await createUser(), path)).toMatchObject({ code: 403 });
+});
+
+it('two rounds at once list each device of a product once', async () => {
+  const { deviceId } = await activate();
+  const { userId, productId } = (await env.DB.prepare(
+    'select owner_id as userId, product_id as productId from devices where device_id = ?',
+  )
+    .bind(deviceId)
+    .first<{ userId: number; productId: number }>())!;
+  const fleet = { productId, params: pulse };
+  const order = { actor: inPerson(userId), digest: '', scene: null, fleet, dryRun: true, maxInFlight: 100 };
+  const listed = await runInDurableObject(runOf('two-rounds'), async (run: BulkRun, { storage }) => {
+    await run.start(order, []);
+    await Promise.all([run.alarm(), run.alarm()]);
+    return storage.sql.exec('SELECT device_id FROM item').toArray();
+  });
+  expect(listed).toEqual([{ device_id: deviceId }]);
 });

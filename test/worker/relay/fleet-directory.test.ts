@@ -5,6 +5,7 @@ import { describe, expect, it, vi } from 'vitest';
 import { topicOf } from '../../../src/domain/topics.ts';
 import { FleetDirectory } from '../../../src/objects/fleet-directory.ts';
 import { DeviceSession } from '../../../src/objects/device/device-session.ts';
+import { inPerson } from '../../../src/domain/access.ts';
 import { RelaySnapshots } from '../../../src/objects/relay/snapshots.ts';
 import { call, createUser, makeProduct } from '../rig/clients/client.ts';
 import { provisionDevice, sessionOf } from '../rig/provision.ts';
@@ -205,7 +206,7 @@ it('a snapshot of too many devices is refused', async () => {
   const user = await createUser();
   const productKey = await makeProduct(user);
   for (const deviceSN of ['A', 'B']) await call('POST', '/devices/activate', { body: { productKey, deviceSN } });
-  const who = { kind: 'user', userId: user.userId, expiresAtMs: Infinity } as const;
+  const who = { kind: 'user', ...inPerson(user.userId), expiresAtMs: Infinity } as const;
   const target = { kind: 'fleet', who, productKey: undefined } as const;
   const limit = { name: 'relaySnapshotDevices', max: 1 };
   const refused = { ok: false, refusal: { kind: 'limit_reached', limit } };
@@ -218,7 +219,7 @@ it('a user has no second snapshot under way: it waits for the first, others do n
   const order: string[] = [];
   const { promise, reject } = Promise.withResolvers<undefined>();
   const run = (userId: number, name: string, until?: Promise<unknown>) =>
-    snapshots.inTurn({ kind: 'user', userId, expiresAtMs: null }, async () => {
+    snapshots.inTurn({ kind: 'user', ...inPerson(userId), expiresAtMs: null }, async () => {
       order.push(name);
       await until;
     });

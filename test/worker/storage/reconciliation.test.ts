@@ -9,9 +9,6 @@ import { createId, digestOf } from '../../../src/crypto/secrets.ts';
 import { claimOutboxEntry } from '../../../src/db/devices/broker-outbox.ts';
 import { openDatabase } from '../../../src/db/client.ts';
 import { DeviceEffects } from '../../../src/objects/device/effects.ts';
-import { RelayPushes } from '../../../src/objects/device/relay-pushes.ts';
-import { DeviceStorage } from '../../../src/objects/device/storage.ts';
-import { DeviceFleets } from '../../../src/objects/device/fleets.ts';
 import type { reconciledSchema } from '../../../src/protocol/operator.ts';
 import { operate } from '../rig/accounts.ts';
 import { call, createUser, makeProduct, type TestUser } from '../rig/clients/client.ts';
@@ -172,19 +169,11 @@ describe('a session without a record', () => {
   it('ends at a broker that holds the credentials, too', async () => {
     const deviceId = createId('dev_', 8);
     const work: Promise<unknown>[] = [];
-    const noSockets = { publish: () => undefined, end: () => undefined };
-    const ctx = { id: { name: deviceId }, waitUntil: (promise: Promise<unknown>) => work.push(promise) };
+    const waitUntil = (promise: Promise<unknown>) => work.push(promise);
+    const ctx = { id: { name: deviceId }, waitUntil } as unknown as DurableObjectState;
     const atMosquitto = { ...env, BROKER_PROVISIONING: 'mosquitto' } as unknown as Env;
-    const storage = new DeviceStorage({} as DurableObjectStorage);
-    const fleets = new DeviceFleets(atMosquitto, deviceId, storage);
-    const effects = new DeviceEffects(
-      ctx as unknown as DurableObjectState,
-      atMosquitto,
-      { decide: () => undefined, readers: () => [], storage },
-      noSockets,
-      new RelayPushes(atMosquitto, fleets, 0, () => undefined),
-      fleets,
-    );
+    const none = undefined as never;
+    const effects = new DeviceEffects(ctx, atMosquitto, none, none);
     await effects.run([{ kind: 'delete_at_broker', productKey }]);
     await Promise.all(work);
     const nowMs = Date.now();

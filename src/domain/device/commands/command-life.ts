@@ -79,13 +79,8 @@ export function isIdempotent(params: ControlParams): boolean {
 export const isScene = ({ action }: ControlParams): boolean => action === 'scene';
 export const mayRepeat = (params: ControlParams): boolean => isIdempotent(params) || isScene(params);
 
-export type CommandSource = Pick<Command, 'commandId' | 'number' | 'params'> &
-  Partial<
-    Pick<
-      Command,
-      'givenBy' | 'keyId' | 'guestLinkId' | 'scheduleId' | 'ensures' | 'retryOf' | 'holdSeconds' | 'giverCheckedAtMs'
-    >
-  >;
+type SourceMember = 'guestLinkId' | 'scheduleId' | 'ensures' | 'retryOf' | 'holdSeconds' | 'giverCheckedAtMs';
+export type CommandSource = Pick<Command, 'commandId' | 'number' | 'params' | 'givenBy' | 'keyId' | SourceMember>;
 
 export function acceptCommand(source: CommandSource, ttlSeconds: number | undefined, nowMs: number): Command {
   return {

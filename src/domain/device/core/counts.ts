@@ -3,7 +3,7 @@
 import type * as words from '../../../protocol/vocabulary.ts';
 import { hourMs, minuteMs } from '../../time.ts';
 import { unspent, type Spent } from '../../token-bucket.ts';
-import type { Slice } from './state.ts';
+import type { DeviceState, Slice } from './state.ts';
 
 type Budgets = Readonly<Record<'messages' | 'transitions' | 'announcements' | 'guestUses', Spent>>;
 
@@ -45,7 +45,7 @@ export const countsSlice: Slice<Counts> = {
   },
 };
 
-export function countFact<State extends { counts: Counts }>(state: State, fact: CountedFact, nowMs: number, times = 1) {
+export function countFact(state: DeviceState, fact: CountedFact, nowMs: number, times = 1): DeviceState {
   const entry = { ...fact, count: times, lastAtMs: nowMs };
   const former = state.counts.find((other) => isSame(other, entry));
   entry.count += former?.count ?? 0;
@@ -62,15 +62,15 @@ function isSame(one: Count, other: Count): boolean {
   return one.status !== 'activated' || other.status !== 'activated' || one.address === other.address;
 }
 
-export function countDropped<State extends { counts: Counts }>(state: State, dropped: number, nowMs: number): State {
+export function countDropped(state: DeviceState, dropped: number, nowMs: number): DeviceState {
   return countFact(state, { status: 'flooded', reason: 'too_many_messages' }, nowMs, dropped);
 }
 
-export function countRejection<State extends { counts: Counts }>(
-  state: State,
+export function countRejection(
+  state: DeviceState,
   { reason, topic }: { reason: words.MessageRejectionReason; topic: string },
   nowMs: number,
-): State {
+): DeviceState {
   // A device makes up its topics.
   return countFact(state, { status: 'message_rejected', reason, detail: topic.slice(0, 128) }, nowMs);
 }

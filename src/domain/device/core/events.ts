@@ -201,7 +201,7 @@ export type Decision = {
   readonly webhooksOf: (readers: readonly number[]) => Webhooks;
 };
 
-type Push = {
+export type Push = {
   topic: string;
   payload: string;
   subscriptions: readonly Subscription[];
@@ -249,6 +249,8 @@ export type Effect =
   | { kind: 'tell_inbox'; userId: number; changes: readonly NoticeChange[] }
   | { kind: 'notify_waiting'; commandId: string }
   | { kind: 'log_failed_message'; spoolId: string; seq: number; error: unknown };
+
+export type EffectOf<Kind extends Effect['kind']> = Extract<Effect, { kind: Kind }>;
 
 /** `expiresAtMs`: the broker has to have it by then. */
 type OutboundMessage = { topic: string; payload: string; expiresAtMs: number };

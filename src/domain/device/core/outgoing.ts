@@ -19,7 +19,7 @@ import { eventsBeforeArrival } from '../ownership/arrival.ts';
 import { ownershipOf, readersOf } from '../ownership/sharing.ts';
 import { viewRun } from '../times/ledger.ts';
 import type { Decision, Handler, Reporter } from './events.ts';
-import { appendHistory, type HistoryEntry } from './history.ts';
+import type { HistoryEntry } from './history.ts';
 import type { DeviceState, Slice } from './state.ts';
 
 /**
@@ -82,9 +82,8 @@ export const outgoingSlice: Slice<OutgoingSlice> = {
     // Once for all consumers of an event: when the last of them has answered.
     const isResting = outgoing.consumers.every(({ isUnderWay }) => !isUnderWay);
     // While events come faster than they are taken, none rests.
-    const isFar = outgoing.consumers.some(
-      ({ cursor }, index) => cursor - (saved.consumers[index]?.cursor ?? 0) >= eventsPerTake,
-    );
+    const savedCursor = (index: number) => saved.consumers[index]?.cursor ?? 0;
+    const isFar = outgoing.consumers.some(({ cursor }, index) => cursor - savedCursor(index) >= eventsPerTake);
     return (isResting || isFar) && progressOf(saved) !== progressOf(outgoing);
   },
   dueAtMs: ({ outgoing: { consumers, last, unansweredFrom, tellsEnds }, commands }, nowMs) => {
@@ -92,10 +91,8 @@ export const outgoingSlice: Slice<OutgoingSlice> = {
       cursor < last && !isDisabled ? (laterAtMs ?? nowMs + lostAfterMs) : [],
     );
     // Usage alone notes an end when something else happens, unless the device is away.
-    const awaited = commands.loaded.filter(
-      ({ isEndDue, isAwaitingDevice }) => isEndDue === true && (tellsEnds || isAwaitingDevice),
-    );
-    const ends = awaited.map(settleAtMs);
+    const isAwaited = ({ isEndDue, isAwaitingDevice }: Command) => isEndDue === true && (tellsEnds || isAwaitingDevice);
+    const ends = commands.loaded.filter(isAwaited).map(settleAtMs);
     return Math.min(unansweredFrom === null ? Infinity : nowMs + lostAfterMs, ...sends, ...ends);
   },
   // Former readers have no right to what is not sent yet. A number never returns.
@@ -139,10 +136,8 @@ export function noteEvents(
   const passed = reconciled.consumers.map((consumer) => passUnwanted(consumer, events, wanted.get(consumer.webhookId)));
   const tellsEnds = hasHome || isWanted('command.settled');
   const outgoing = { ...reconciled, tellsEnds, last: last + events.length, consumers: passed };
-  const noted = events.reduce(
-    (appended, entry) => appendHistory(appended, { kind: 'event', number: entry.number, entry }),
-    { ...state, outgoing },
-  );
+  const entries = events.map((entry): HistoryEntry => ({ kind: 'event', number: entry.number, entry }));
+  const noted = { ...state, outgoing, newHistory: [...state.newHistory, ...entries] };
   return send(noted, wanted, mine.isComplete, decision);
 }
 
@@ -251,10 +246,7 @@ type Draft = Omit<OutgoingEvent, 'number'>;
 export const privateTypes: readonly EventType[] = ['device.claimed', 'device.released', 'member.changed'];
 
 function changesOf(before: DeviceState, state: DeviceState, nowMs: number): Draft[] {
-  const activations =
-    before.counts === state.counts
-      ? []
-      : state.counts.filter((count) => count.status === 'activated' && !before.counts.includes(count));
+  const activations = state.counts.filter((count) => count.status === 'activated' && !before.counts.includes(count));
   return [
     ...activations.map(({ reason }): Draft => ({ type: 'device.activated', time: nowMs, data: { reason } })),
     ...state.newHistory.flatMap((entry) => historyEvent(entry, nowMs) ?? []),
@@ -291,9 +283,8 @@ function presenceEvents(before: DeviceState, state: DeviceState, nowMs: number):
   if (former === present) return [];
   const { lastOnlineAtMs, onlineSinceMs, offlineAtMs } = state.presence.connection;
   const since = toIso(present === 'online' ? onlineSinceMs : offlineAtMs);
-  return [
-    { type: `device.${present ?? 'offline'}`, time: nowMs, data: { since, lastOnlineAt: toIso(lastOnlineAtMs) } },
-  ];
+  const data = { since, lastOnlineAt: toIso(lastOnlineAtMs) };
+  return [{ type: `device.${present ?? 'offline'}`, time: nowMs, data }];
 }
 
 /** Of several reports in one decision the last. */

@@ -122,6 +122,7 @@ type DeviceLimits = PresenceLimits &
 const sliceNames = Object.keys(slices) as SliceName[];
 const sharedRows = ['administration', 'activity'];
 const sliceOf = (name: SliceName): Slice<unknown> => slices[name];
+const saveSlice = (name: SliceName, value: unknown): unknown => sliceOf(name).save?.(value) ?? value;
 const rowOf = (name: SliceName): string => (slices[name].row === 'own' ? name : slices[name].row);
 const isMoved = (name: SliceName): boolean => sliceOf(name).onMove !== 'stay' && slices[name].row !== 'none';
 
@@ -138,7 +139,7 @@ export function readState(settings: DeviceSettings, rows: SavedRows): DeviceStat
     const saved = rows[rowOf(name)]?.[name];
     if (saved === undefined) return slice.initial;
     const whole = isJsonObject(saved) && isJsonObject(slice.initial) ? { ...slice.initial, ...saved } : saved;
-    return slice.read === undefined ? whole : slice.read(whole);
+    return slice.read?.(whole) ?? whole;
   };
   return { settings, ...makeSlices(read) };
 }
@@ -146,9 +147,8 @@ export function readState(settings: DeviceSettings, rows: SavedRows): DeviceStat
 /** What an export has of the device, by slice. */
 export function slicesToMove(state: DeviceState): Record<string, unknown> {
   const move = (name: SliceName): [string, unknown] => {
-    const slice = sliceOf(name);
-    const value = typeof slice.onMove === 'function' ? slice.onMove(state) : state[name];
-    return [name, slice.save === undefined ? value : slice.save(value)];
+    const { onMove } = sliceOf(name);
+    return [name, saveSlice(name, typeof onMove === 'function' ? onMove(state) : state[name])];
   };
   return Object.fromEntries(sliceNames.filter(isMoved).map(move));
 }
@@ -171,11 +171,7 @@ export function rowsToSave(saved: DeviceState | undefined, state: DeviceState, n
 
 export function rowNamed(row: string, state: DeviceState): SavedRows[string] {
   const names = sliceNames.filter((name) => rowOf(name) === row);
-  const save = (name: SliceName) => {
-    const slice = sliceOf(name);
-    return slice.save === undefined ? state[name] : slice.save(state[name]);
-  };
-  return Object.fromEntries(names.map((name) => [name, save(name)]));
+  return Object.fromEntries(names.map((name) => [name, saveSlice(name, state[name])]));
 }
 
 export function savedState(saved: DeviceState | undefined, state: DeviceState, rows: SavedRows): DeviceState {

@@ -18,7 +18,6 @@ import {
   noteFailed,
   noteNew,
   noteRedelivery,
-  raise,
   type Delivery,
 } from './deduplication.ts';
 import { sample } from '../usage/series.ts';
@@ -164,21 +163,16 @@ export function applyCoalesced(state: DeviceState, decision: Decision): DeviceSt
   return next;
 }
 
-type RefusedReason = 'device_disabled' | 'session_revoked';
-type Refused = { result: 'ignored' } | { result: 'rejected'; reason: RefusedReason };
+type Refused = { result: 'ignored' } | { result: 'rejected'; reason: 'device_disabled' | 'session_revoked' };
 
 function refusalOf(state: DeviceState, message: InboundMessage): Refused | undefined {
   const { identity, credentials } = state;
-  if (identity.isDisabled) return rejectUnlessEcho(state, message, 'device_disabled');
-  if (credentials.isAwaitingLogin) return rejectUnlessEcho(state, message, 'session_revoked');
-  if (message.receivedAtMs >= credentials.acceptedFromMs) return undefined;
-  return { result: 'rejected', reason: 'session_revoked' };
-}
-
-/** The service's own last announcement on a device that was disabled or re-keyed comes back like any other message. */
-function rejectUnlessEcho(state: DeviceState, message: InboundMessage, reason: RefusedReason): Refused {
-  const isOwn = message.action === topicActions.status && isEcho(state, message.payload);
-  return isOwn ? { result: 'ignored' } : { result: 'rejected', reason };
+  const isMute = identity.isDisabled || credentials.isAwaitingLogin;
+  // The service's own last announcement on a device that was disabled or re-keyed comes back like any other message.
+  const isOwn = isMute && message.action === topicActions.status && isEcho(state, message.payload);
+  if (isOwn) return { result: 'ignored' };
+  if (!isMute && message.receivedAtMs >= credentials.acceptedFromMs) return undefined;
+  return { result: 'rejected', reason: identity.isDisabled ? 'device_disabled' : 'session_revoked' };
 }
 
 function takeMessage(state: DeviceState, spoolId: string, message: InboundMessage, decision: Decision): Taken {
@@ -204,8 +198,8 @@ function takeMessage(state: DeviceState, spoolId: string, message: InboundMessag
   const atMs = Math.min(receivedAtMs, nowMs);
   const admitted = isExpectedReply(noted, meaning) ? noted : admitMessage(noted, atMs);
   if (admitted === undefined) {
-    const raised = { ...deduplication, marks: raise(deduplication.marks, spoolId, seq) };
-    return { state: coalesce({ ...state, deduplication: raised }, meaning, atMs, nowMs), result: dropped };
+    const raised = { ...state, deduplication: noteRedelivery(deduplication, delivery) };
+    return { state: coalesce(raised, meaning, atMs, nowMs), result: dropped };
   }
   const shown = showRejected(admitted, meaning, message, nowMs);
   if (meaning.kind === 'invalid' && (meaning.reason === 'too_large' || meaning.reason === 'not_text')) {

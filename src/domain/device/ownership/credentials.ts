@@ -105,18 +105,21 @@ export function dropEnded(credentials: CredentialsSlice, nowMs: number): Credent
 }
 
 /** A stranger may know the serial: the password whose session another took over has ten minutes to come back. */
-function endsAtMs({ passwords, sessionDigest }: CredentialsSlice, password: MessagingPassword): number {
-  const digest = sessionDigest ?? passwords.findLast(({ firstUsedAtMs }) => firstUsedAtMs !== null)?.digest;
-  if (password.digest === digest || password.isKept === true) return Infinity;
+function endsAtMs(credentials: CredentialsSlice, password: MessagingPassword): number {
+  const { passwords } = credentials;
+  if (isInSession(credentials, password) || password.isKept === true) return Infinity;
   const newer = passwords.slice(passwords.indexOf(password) + 1);
   const outdatedAtMs = Math.min(...newer.map(({ firstUsedAtMs }) => (firstUsedAtMs ?? Infinity) + overlapMs));
   return Math.max(outdatedAtMs, (password.replacedAtMs ?? -Infinity) + overlapMs);
 }
 
+function isInSession({ passwords, sessionDigest }: CredentialsSlice, { digest }: MessagingPassword): boolean {
+  return digest === (sessionDigest ?? passwords.findLast(({ firstUsedAtMs }) => firstUsedAtMs !== null)?.digest);
+}
+
 /** Infinity for the session's password; the others are in use for ten minutes after they were used. */
-function inUseUntilMs({ passwords, sessionDigest }: CredentialsSlice, password: MessagingPassword): number {
-  const digest = sessionDigest ?? passwords.findLast(({ firstUsedAtMs }) => firstUsedAtMs !== null)?.digest;
-  if (password.digest === digest) return Infinity;
+function inUseUntilMs(credentials: CredentialsSlice, password: MessagingPassword): number {
+  if (isInSession(credentials, password)) return Infinity;
   const { replacedAtMs = -Infinity, lastUsedAtMs = -Infinity } = password;
   return Math.max(replacedAtMs, lastUsedAtMs + useResolutionMs) + overlapMs;
 }
@@ -133,17 +136,14 @@ export function addPassword(
   const inUse = valid.length - idle.length;
   if (inUse >= passwordsInUsePerDevice) {
     const displaced = displaceable(credentials, valid, marks);
-    if (displaced === undefined)
-      return { roomAtMs: Math.min(...valid.map((password) => inUseUntilMs(credentials, password))) };
+    const roomAtMs = Math.min(...valid.map((password) => inUseUntilMs(credentials, password)));
+    if (displaced === undefined) return { roomAtMs };
     idle.push(displaced);
   }
   const room = Math.max(maxValid - 1 - inUse, 0);
   const dropped = idle.slice(0, Math.max(idle.length - room, 0));
-  const kept = withPasswords(
-    credentials,
-    valid.filter((password) => !dropped.includes(password)),
-  );
-  return issue(kept, issued, nowMs, marks);
+  const kept = valid.filter((password) => !dropped.includes(password));
+  return issue(withPasswords(credentials, kept), issued, nowMs, marks);
 }
 
 /**
@@ -155,8 +155,7 @@ function displaceable(
   valid: readonly MessagingPassword[],
   { isUnproven = false, network }: PasswordMarks,
 ): MessagingPassword | undefined {
-  const isInSession = (password: MessagingPassword) => inUseUntilMs(credentials, password) === Infinity;
-  const unproven = valid.filter((password) => password.isUnproven === true && !isInSession(password));
+  const unproven = valid.filter((password) => password.isUnproven === true && !isInSession(credentials, password));
   if (!isUnproven) return unproven[0];
   const countOf = (of: string | undefined) => unproven.filter((password) => password.network === of).length;
   const most = unproven.toSorted((a, b) => countOf(b.network) - countOf(a.network))[0];
@@ -176,11 +175,6 @@ export function noteSession(
   const isKept = wasOpen && passwordOf(credentials, digest)?.isUnproven === true;
   const replaced = { ...former, replacedAtMs: nowMs, ...(isKept && { isKept }) };
   return { ...exchange(credentials, former, replaced), sessionDigest: digest };
-}
-
-function hasContested(before: CredentialsSlice, after: CredentialsSlice): boolean {
-  const countKept = ({ passwords }: CredentialsSlice) => passwords.filter(({ isKept }) => isKept).length;
-  return countKept(after) > countKept(before);
 }
 
 export function noteUse(credentials: CredentialsSlice, digest: string, nowMs: number): CredentialsSlice {
@@ -282,9 +276,10 @@ export function noteSessionLogin(
   const awaited = used.isAwaitingLogin ? { ...used, isAwaitingLogin: false, acceptedFromMs: nowMs } : used;
   const credentials = noteSession(awaited, digest, connection.isSessionOpen || connection.isOnline, nowMs);
   const next = closeWindow({ ...state, credentials }, digest, address, nowMs);
-  return hasContested(awaited, credentials)
-    ? countFact(next, { status: 'credentials', reason: 'contested', address }, nowMs)
-    : next;
+  const [before, after] = [awaited, credentials].map(
+    ({ passwords }) => passwords.filter(({ isKept }) => isKept).length,
+  );
+  return before === after ? next : countFact(next, { status: 'credentials', reason: 'contested', address }, nowMs);
 }
 
 /** After the first login with a password of a pairing window: nobody else is let in by it. */
@@ -292,10 +287,8 @@ export function closeWindow(state: DeviceState, digest: string, address: string 
   const { credentials, ownership } = state;
   const untilMs = passwordOf(credentials, digest)?.windowUntilMs;
   if (untilMs === undefined) return state;
-  const kept = credentials.passwords.filter(
-    (password) => password.digest === digest || password.windowUntilMs !== untilMs,
-  );
-  const next = { ...state, credentials: withPasswords(credentials, kept) };
+  const isKept = (password: MessagingPassword) => password.digest === digest || password.windowUntilMs !== untilMs;
+  const next = { ...state, credentials: withPasswords(credentials, credentials.passwords.filter(isKept)) };
   if (ownership.pairing?.untilMs !== untilMs) return next;
   return note({ ...next, ownership: { ...ownership, pairing: null } }, 'pairing_closed', address, nowMs);
 }

@@ -3,7 +3,7 @@
 import type { Slice, DeviceState } from '../core/state.ts';
 import * as words from '../../../protocol/vocabulary.ts';
 import type { MemberRole } from '../../access.ts';
-import { appendHistory, type HistoryEntry, type JournalEntry } from '../core/history.ts';
+import { appendHistory, type JournalEntry } from '../core/history.ts';
 import { toIso } from '../../time.ts';
 
 export type IdentitySlice = {
@@ -175,27 +175,25 @@ export function viewOwnership(state: DeviceState, nowMs: number) {
   };
 }
 
-export function note<State extends Noted>(
-  state: State,
+export function note(
+  state: DeviceState,
   reason: words.OwnershipChange,
   address: string | null,
   nowMs: number,
-): State {
+): DeviceState {
   return append(state, { reason, time: nowMs, address });
 }
 
-export function noteMembership<State extends Noted>(
-  state: State,
+export function noteMembership(
+  state: DeviceState,
   reason: words.MembershipChange,
   { email, role, address }: { email: string; role: MemberRole | null; address: string | null },
   nowMs: number,
-): State {
+): DeviceState {
   return append(state, { reason, email, role, time: nowMs, address });
 }
 
-type Noted = { ownership: OwnershipSlice; newHistory: readonly HistoryEntry[] };
-
-function append<State extends Noted>(state: State, entry: JournalEntry): State {
+function append(state: DeviceState, entry: JournalEntry): DeviceState {
   const number = state.ownership.entries + 1;
   const noted = { ...state, ownership: { ...state.ownership, entries: number } };
   return appendHistory(noted, { kind: 'journal', number, entry });

@@ -115,7 +115,7 @@ export function checkDirectSession(state: DeviceState, open: OpenSession | null,
   if (session === null) return state;
   const { startedAtMs } = session;
   const { connection } = state.presence;
-  if (open?.startedAtMs !== startedAtMs) return checkLost(state, decision);
+  if (open?.startedAtMs !== startedAtMs) return checkLost(state, session, decision);
   if (open.silentFromMs <= nowMs) {
     decision.effects.push({ kind: 'end_direct_session', reason: 'keep_alive' });
     const seen = withLastOnline(state, open.lastPacketAtMs);
@@ -129,10 +129,8 @@ export function checkDirectSession(state: DeviceState, open: OpenSession | null,
 }
 
 /** All sockets are lost at a deployment, and the devices come back within seconds: until then they count as online. */
-function checkLost(state: DeviceState, decision: Decision): DeviceState {
+function checkLost(state: DeviceState, session: NonNullable<DirectSlice['session']>, decision: Decision): DeviceState {
   const { nowMs } = decision;
-  const { session } = state.direct;
-  if (session === null) return state;
   const lostAtMs = session.lostAtMs ?? nowMs;
   if (lostAtMs + presenceTimes.directReconnectMs(state.settings.limits) > nowMs) {
     if (session.lostAtMs !== null) return state;

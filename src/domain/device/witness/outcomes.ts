@@ -73,12 +73,7 @@ function end(
   const refusal = refuseCommand(state) ?? refuseUnless(state, inPerson(givenBy.userId), 'control');
   // A newer command would end a lease, whose end would not come any more.
   if (refusal !== undefined || state.lease.current !== null || state.lease.pending.length > 0) return ended;
-  const source = {
-    ...decision.newCommand(),
-    params,
-    givenBy,
-    ...(keyId !== undefined && { keyId }),
-    retryOf: commandId,
-  };
+  const giver = { givenBy, ...(keyId !== undefined && { keyId }) };
+  const source = { ...decision.newCommand(), params, ...giver, retryOf: commandId };
   return giveCommand(ended, source, nowMs + retryLifeMs, decision);
 }
