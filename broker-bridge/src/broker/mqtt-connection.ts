@@ -11,7 +11,7 @@ import { describeError } from '../../../node-service/log.ts';
 import { createReplies } from '../downlink/replies.ts';
 import type { SpoolItem } from '../spool/database.ts';
 import { openStream } from './open-stream.ts';
-import { PacketLimit, readCutPayload } from './packet-limit.ts';
+import { PacketLimit, payloadBytesOf } from './packet-limit.ts';
 
 const protocolVersions = { '5': 5, '3.1.1': 4 } as const;
 export type MqttVersion = keyof typeof protocolVersions;
@@ -176,7 +176,7 @@ export class MqttConnection {
   /** The library pipes the stream into its parser: the limit goes in between. */
   #openLimited(config: MqttConfig): Duplex {
     const stream = openStream(config);
-    const limit = new PacketLimit({ isMqtt5: this.#version === '5', maxPayloadBytes });
+    const limit = new PacketLimit();
     limit.on('error', (error) => this.#fail(`the broker sends what is not MQTT: ${error.message}`));
     const pipe = stream.pipe.bind(stream);
     stream.pipe = (parser) => pipe(limit).pipe(parser);
@@ -257,11 +257,12 @@ export class MqttConnection {
       callback();
       return;
     }
-    const received = packet.payload as Buffer;
-    const isCut = received.length > maxPayloadBytes;
-    const { head, trueBytes } = isCut ? readCutPayload(received) : { head: received, trueBytes: null };
+    const payloadBytes = payloadBytesOf(packet);
+    const trueBytes = payloadBytes > maxPayloadBytes ? payloadBytes : null;
     // A copy, because a slice would keep the whole read buffer in memory.
-    const payload = Buffer.from(isCut ? head.subarray(0, cutPayloadBytes) : head);
+    const payload = Buffer.from(
+      (packet.payload as Buffer).subarray(0, trueBytes === null ? payloadBytes : cutPayloadBytes),
+    );
     const packetId = qos === 0 ? 0 : (packet.messageId ?? 0);
     const proceed = (): void => callback(qos === 0 ? undefined : ackDeferred);
     this.#events.onMessage({ topic, payload, trueBytes, dup, retain, packetId }, proceed);
