@@ -1,5 +1,6 @@
 // One MQTT connection of a device or a home, from its CONNECT on: which packets it may send, what it is answered, and what it says
 // with them. Plain data in, plain data out; what the messages change is decided by the owner of the connection.
+import { textOf } from '../../protocol/mqtt-codec/byte-cursor.ts';
 import {
   readPacket,
   type ClientPacket,
@@ -17,7 +18,6 @@ import { isFilter, matchesFilter, topicOf, type DeviceIdentity } from '../topics
 import { mentionedCommands } from '../device/messages/messages.ts';
 import { endOfMalformed, subackCodeOf, type DirectEndReason, type FilterRefusal } from './answer-codes.ts';
 import { presenceTimes } from '../device/presence/presence-times.ts';
-import { textOf } from './connect.ts';
 import { directLimits } from './direct-limits.ts';
 
 /** Outlives a sleep of the object, in the attachment of the socket. No deployment: that closes every socket. */
