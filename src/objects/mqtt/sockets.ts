@@ -24,7 +24,7 @@ import { DirectConnection } from './connection.ts';
 /** Set by the Worker on the request that opens a socket: the client's address, encoded as a part of a URL. */
 export const directAddressHeader = 'X-Direct-Client-Address';
 
-/** Asked by MqttPump: the answer comes behind all that was sent before, and wakes no object. */
+/** Asked by the Worker that carries a socket: the answer comes behind all that was sent before, and wakes no object. */
 export const takenCheck = { ask: 'taken?', answer: 'taken' } as const;
 
 export abstract class MqttSockets<Action extends string> {
