@@ -2,13 +2,11 @@
 // publish only the head passes. It reads no more of MQTT than where packets begin.
 import { Transform, type TransformCallback } from 'node:stream';
 import type { IPublishPacket } from 'mqtt';
+import { publishType, readHeader } from '../../../src/protocol/mqtt-codec/packet-reader.ts';
 
 /** Topic and properties of a device's message need less by far. */
 export const maxBodyBytes = 1024 * 1024;
 const lengthOfCut = [0x80, 0x80, 0x40];
-const publishType = 3;
-/** Of a variable byte integer (MQTT-1.5.5). */
-const maxLengthBytes = 4;
 /** The end of a body that was cut says how long it was. */
 const sizeBytes = 4;
 
@@ -40,17 +38,18 @@ export class PacketLimit extends Transform {
       this.#substitute = Buffer.alloc(0);
       this.#dropping -= this.#take(this.#dropping).length;
       const header = readHeader(this.#unread);
-      if (this.#dropping > 0 || header === null) return;
+      if (header === undefined) return;
+      if ('malformed' in header) throw new Error(header.malformed);
       const { headerBytes, bodyBytes } = header;
       this.#passing = headerBytes + bodyBytes;
-      if (bodyBytes >= maxBodyBytes) yield this.#cut(header);
+      if (bodyBytes >= maxBodyBytes) yield this.#cut(headerBytes, bodyBytes);
     }
   }
 
   /** @returns the header of the packet that passes instead */
-  #cut({ first, headerBytes, bodyBytes }: Header): Buffer {
+  #cut(headerBytes: number, bodyBytes: number): Buffer {
+    const [first = 0] = this.#take(headerBytes);
     if (first >> 4 !== publishType) throw new Error(`a packet of ${bodyBytes} bytes`);
-    this.#take(headerBytes);
     this.#passing = maxBodyBytes - sizeBytes;
     this.#substitute = Buffer.alloc(sizeBytes);
     this.#substitute.writeUInt32BE(bodyBytes);
@@ -69,18 +68,4 @@ export class PacketLimit extends Transform {
 export function payloadBytesOf({ length = 0, payload }: Pick<IPublishPacket, 'length' | 'payload'>): number {
   if (length < maxBodyBytes || payload.length < sizeBytes) return payload.length;
   return (payload as Buffer).readUInt32BE(payload.length - sizeBytes) - length + payload.length;
-}
-
-type Header = { first: number; headerBytes: number; bodyBytes: number };
-
-/** Null while its end has not come. */
-function readHeader(packet: Buffer): Header | null {
-  let bodyBytes = 0;
-  for (let at = 1; at <= maxLengthBytes; at += 1) {
-    const byte = packet[at];
-    if (byte === undefined) return null;
-    bodyBytes += (byte & 0x7f) * 128 ** (at - 1);
-    if (byte < 0x80) return { first: packet[0] ?? 0, headerBytes: at + 1, bodyBytes };
-  }
-  throw new Error('a packet without a length');
 }

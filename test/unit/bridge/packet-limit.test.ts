@@ -68,7 +68,7 @@ describe('behind the limit', () => {
           }
         },
       ),
-      { numRuns: 200, seed: fuzzSeed },
+      { numRuns: 60, seed: fuzzSeed },
     );
   });
 
@@ -76,6 +76,6 @@ describe('behind the limit', () => {
     ['a length that does not end', Buffer.from([0x30, 0x80, 0x80, 0x80, 0x80, 0x80])],
     ['a huge packet that is no publish', Buffer.from([0x20, 0xff, 0xff, 0xff, 0x7f])],
   ])('fails on %s', async (_, bytes) => {
-    await expect(parse(bytes, [1], 4)).rejects.toThrow(/^a p/);
+    await expect(parse(bytes, [1], 4)).rejects.toThrow(/^(a packet of|remaining_length_too_long)/);
   });
 });
