@@ -67,7 +67,7 @@ export class MqttConnection {
   readonly #version: MqttVersion;
   readonly #events: ConnectionEvents;
   readonly #unanswered = new Set<(outcome: PublishOutcome) => void>();
-  readonly #replies = createReplies((topic) => this.#subscribeTo(topic));
+  readonly #replies = createReplies();
   readonly #end: ConnectionEnd = {
     wasReached: true,
     refusedCode: null,
@@ -116,7 +116,8 @@ export class MqttConnection {
     wanted?: WantedReply,
   ): Promise<PublishOutcome> {
     if (wanted === undefined) return this.#publish(topic, payload, messageExpirySeconds);
-    if (!(await this.#replies.subscribe(wanted.topic))) {
+    // Each time: such publishes are few, and the broker may grant now what it refused before.
+    if (!(await this.#subscribeTo(wanted.topic))) {
       return { type: 'not-published', reason: this.#isOpen ? 'refused' : 'broker_disconnected' };
     }
     const reply = this.#replies.await(wanted);
