@@ -12,7 +12,7 @@ const sizeBytes = 4;
 
 /** A publish with a body of `maxBodyBytes` or more passes with one of `maxBodyBytes`: see `payloadBytesOf`. */
 export class PacketLimit extends Transform {
-  #unread = Buffer.alloc(0);
+  #unread: Buffer = Buffer.alloc(0);
   /** Of the packet under way: bytes that pass, what takes the place of the bytes after them, and the number of those. */
   #passing = 0;
   #substitute = Buffer.alloc(0);
@@ -20,7 +20,8 @@ export class PacketLimit extends Transform {
 
   override _transform(received: Buffer, _encoding: BufferEncoding, done: TransformCallback): void {
     try {
-      this.#unread = Buffer.concat([this.#unread, received]);
+      // Without a copy: the rest of a large packet would be garbage.
+      this.#unread = this.#unread.length === 0 ? received : Buffer.concat([this.#unread, received]);
       done(null, Buffer.concat(Array.from(this.#read())));
     } catch (error) {
       done(error as Error);
