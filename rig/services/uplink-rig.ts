@@ -18,7 +18,7 @@ export const noLog: Log = {
   error: () => undefined,
 };
 export const maxTries = 3;
-export const deadLettersMaxBytes = 1_048_576;
+export const deadLettersMaxBytes = 10_485_760;
 
 export class UplinkRig {
   readonly dir = makeSpoolDir();

@@ -1,5 +1,5 @@
 // The protocol between the Worker and broker-bridge: batches up over HTTP, frames both ways on the bridge's WebSocket.
-// The only file of `src` that broker-bridge imports. Schemas and constants.
+// Beside `mqtt-codec` the only file of `src` that broker-bridge imports. Schemas and constants.
 import { z } from 'zod';
 
 export const uplinkPath = '/bridge/uplink';

@@ -11,7 +11,7 @@ import { describeError } from '../../../node-service/log.ts';
 import { createReplies } from '../downlink/replies.ts';
 import type { SpoolItem } from '../spool/database.ts';
 import { openStream } from './open-stream.ts';
-import { PacketLimit, readCutPayload } from './packet-limit.ts';
+import { PacketLimit, payloadBytesOf } from './packet-limit.ts';
 
 const protocolVersions = { '5': 5, '3.1.1': 4 } as const;
 export type MqttVersion = keyof typeof protocolVersions;
@@ -67,7 +67,7 @@ export class MqttConnection {
   readonly #version: MqttVersion;
   readonly #events: ConnectionEvents;
   readonly #unanswered = new Set<(outcome: PublishOutcome) => void>();
-  readonly #replies = createReplies((topic) => this.#subscribeTo(topic));
+  readonly #replies = createReplies();
   readonly #end: ConnectionEnd = {
     wasReached: true,
     refusedCode: null,
@@ -116,7 +116,8 @@ export class MqttConnection {
     wanted?: WantedReply,
   ): Promise<PublishOutcome> {
     if (wanted === undefined) return this.#publish(topic, payload, messageExpirySeconds);
-    if (!(await this.#replies.subscribe(wanted.topic))) {
+    // Each time: such publishes are few, and the broker may grant now what it refused before.
+    if (!(await this.#subscribeTo(wanted.topic))) {
       return { type: 'not-published', reason: this.#isOpen ? 'refused' : 'broker_disconnected' };
     }
     const reply = this.#replies.await(wanted);
@@ -176,7 +177,7 @@ export class MqttConnection {
   /** The library pipes the stream into its parser: the limit goes in between. */
   #openLimited(config: MqttConfig): Duplex {
     const stream = openStream(config);
-    const limit = new PacketLimit({ isMqtt5: this.#version === '5', maxPayloadBytes });
+    const limit = new PacketLimit();
     limit.on('error', (error) => this.#fail(`the broker sends what is not MQTT: ${error.message}`));
     const pipe = stream.pipe.bind(stream);
     stream.pipe = (parser) => pipe(limit).pipe(parser);
@@ -257,11 +258,12 @@ export class MqttConnection {
       callback();
       return;
     }
-    const received = packet.payload as Buffer;
-    const isCut = received.length > maxPayloadBytes;
-    const { head, trueBytes } = isCut ? readCutPayload(received) : { head: received, trueBytes: null };
+    const payloadBytes = payloadBytesOf(packet);
+    const trueBytes = payloadBytes > maxPayloadBytes ? payloadBytes : null;
     // A copy, because a slice would keep the whole read buffer in memory.
-    const payload = Buffer.from(isCut ? head.subarray(0, cutPayloadBytes) : head);
+    const payload = Buffer.from(
+      (packet.payload as Buffer).subarray(0, trueBytes === null ? payloadBytes : cutPayloadBytes),
+    );
     const packetId = qos === 0 ? 0 : (packet.messageId ?? 0);
     const proceed = (): void => callback(qos === 0 ? undefined : ackDeferred);
     this.#events.onMessage({ topic, payload, trueBytes, dup, retain, packetId }, proceed);

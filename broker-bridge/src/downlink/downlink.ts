@@ -10,8 +10,7 @@ import type { MqttConnection, PublishOutcome } from '../broker/mqtt-connection.t
 import type { Role, WorkerLink } from '../bridge/worker-link.ts';
 
 type ResultFrame = Extract<BridgeFrame, { type: 'published' | 'not-published' }>;
-/** `sentAtMs` is null while the Worker may not have received the result. */
-type Command = { result: ResultFrame | null; sentAtMs: number | null; finishedAtMs: number };
+type Command = { result: ResultFrame | null; finishedAtMs: number };
 type Parts = { broker: Broker; link: WorkerLink; log: Log; metrics: Metrics };
 type Waiting = { frame: PublishFrame; sinceMs: number };
 
@@ -30,6 +29,8 @@ export function createDownlink({ broker, link, log, metrics }: Parts) {
   const commands = new Map<string, Command>();
   /** Commands that wait because the broker's receive maximum is reached. */
   let waiting: Waiting[] = [];
+  /** The Worker may not have received the results that came later. */
+  let unsureSinceMs = 0;
   let role: Role = 'standby';
   let underWay = 0;
   let isStopped = false;
@@ -48,11 +49,8 @@ export function createDownlink({ broker, link, log, metrics }: Parts) {
 
   /** Results that the Worker may have missed are sent again when the link is back. */
   function noteLinkChange(isConnected: boolean, lastFrameAtMs: number): void {
-    for (const command of commands.values()) {
-      const { sentAtMs } = command;
-      if (!isConnected && sentAtMs !== null && sentAtMs > lastFrameAtMs - unsureMs) command.sentAtMs = null;
-      if (isConnected && sentAtMs === null) sendResult(command);
-    }
+    if (!isConnected) unsureSinceMs = lastFrameAtMs - unsureMs;
+    else for (const command of commands.values()) if (command.finishedAtMs > unsureSinceMs) sendResult(command);
   }
 
   function take(frame: PublishFrame): void {
@@ -62,7 +60,7 @@ export function createDownlink({ broker, link, log, metrics }: Parts) {
       sendResult(known);
       return;
     }
-    commands.set(frame.id, { result: null, sentAtMs: null, finishedAtMs: 0 });
+    commands.set(frame.id, { result: null, finishedAtMs: 0 });
     if (refuse(frame)) return;
     waiting.push({ frame, sinceMs: performance.now() });
     publishWaiting();
@@ -134,7 +132,7 @@ export function createDownlink({ broker, link, log, metrics }: Parts) {
   }
 
   function sendResult(command: Command): void {
-    if (command.result !== null && link.send(command.result)) command.sentAtMs = Date.now();
+    if (command.result !== null) link.send(command.result);
   }
 
   function forgetOld(): void {

@@ -14,33 +14,18 @@ export function openDeadLetters({ dir, maxBytes }: { dir: string; maxBytes: numb
   let last: Promise<unknown> = Promise.resolve();
   return { add };
 
-  /** Resolves when the lines are on the disk. */
+  /** Resolves when they are on the disk. They come from one batch, which is smaller than a file. */
   async function add(letters: Record<string, unknown>[]): Promise<void> {
-    const lines = letters.map((letter) => `${JSON.stringify(letter)}\n`);
-    const written = last.then(() => write(lines));
+    const written = last.then(() => write(letters.map((letter) => `${JSON.stringify(letter)}\n`).join('')));
     // The caller hears of a failure; the next writer only waits for the end.
     last = Promise.allSettled([written]);
     return written;
   }
 
-  async function write(lines: string[]): Promise<void> {
-    let size = (await stat(path).catch(ignoreMissing))?.size ?? 0;
-    let part = '';
-    for (const line of lines) {
-      const bytes = Buffer.byteLength(line);
-      if (size > 0 && size + bytes > maxFileBytes) {
-        await append(part);
-        await rotate();
-        [size, part] = [0, ''];
-      }
-      size += bytes;
-      part += line;
-    }
-    await append(part);
-  }
-
-  async function append(text: string): Promise<void> {
-    if (text !== '') await appendFile(path, text, { mode: 0o600, flush: true });
+  async function write(lines: string): Promise<void> {
+    const size = (await stat(path).catch(ignoreMissing))?.size ?? 0;
+    if (size > 0 && size + Buffer.byteLength(lines) > maxFileBytes) await rotate();
+    await appendFile(path, lines, { mode: 0o600, flush: true });
   }
 
   async function rotate(): Promise<void> {

@@ -33,35 +33,33 @@ type QueueEvents<T> = {
   onFetch: (device: string, seqs: number[]) => void;
 };
 
-class ReadyQueue<T extends Queued> {
-  /** Devices with something to send and nothing under way, longest waiting first. */
-  readonly devices = new Map<string, Line<T>>();
-  items = 0;
-  bytes = 0;
-
-  count(items: readonly T[], sign: 1 | -1): void {
-    this.items += sign * items.length;
-    for (const item of items) this.bytes += sign * item.bytes;
-  }
-}
-
 export class DeviceQueue<T extends Queued> {
   size = 0;
   readonly #events: QueueEvents<T>;
   readonly #lines = new Map<string, Line<T>>();
-  readonly #ready: Record<QueueName, ReadyQueue<T>> = { usual: new ReadyQueue(), held: new ReadyQueue() };
+  /** Devices with something to send and nothing under way, longest waiting first. */
+  readonly #ready: Record<QueueName, Map<string, Line<T>>> = { usual: new Map(), held: new Map() };
 
   constructor(events: QueueEvents<T>) {
     this.#events = events;
   }
 
-  readyItems(name: QueueName): number {
-    return this.#ready[name].items;
+  isReady(name: QueueName): boolean {
+    return this.#ready[name].size > 0;
   }
 
+  /** Whether the usual devices have enough for a whole batch. */
   fills({ maxItems, maxDevices, maxBytes }: BatchLimits): boolean {
-    const { items, devices, bytes } = this.#ready.usual;
-    return items >= maxItems || devices.size >= maxDevices || bytes >= maxBytes;
+    const { usual } = this.#ready;
+    let [items, bytes] = [0, 0];
+    for (const line of usual.values()) {
+      for (const item of line.items) {
+        bytes += item.bytes;
+        items += 1;
+        if (items >= maxItems || bytes >= maxBytes) return true;
+      }
+    }
+    return usual.size >= maxDevices;
   }
 
   oldestReceivedAtMs(): number {
@@ -98,12 +96,10 @@ export class DeviceQueue<T extends Queued> {
     if (line === undefined) {
       line = { items: [], backOff: null, later: [], isFetching: false };
       this.#lines.set(device, line);
-      this.#ready.usual.devices.set(device, line);
+      this.#ready.usual.set(device, line);
     }
     line.items.push(item);
     this.size += 1;
-    const queue = this.#ready[queueNameOf(line)];
-    if (queue.devices.has(device)) queue.count([item], 1);
   }
 
   /**
@@ -112,14 +108,14 @@ export class DeviceQueue<T extends Queued> {
    *   sends meanwhile waits for its batch
    */
   takeBatch(name: QueueName, { maxItems, maxDevices, maxBytes }: BatchLimits, room = 1): T[] {
-    const queue = this.#ready[name];
+    const ready = this.#ready[name];
     const shareItems = Math.ceil(maxItems * maxShare);
     const isBusy = ({ items }: Line<T>): boolean => items.length > shareItems;
     // If more devices are ready than a batch holds, the next batches have enough of them.
-    const isSpread = queue.devices.size <= maxDevices;
-    let busyAllowed = isSpread ? Math.ceil([...queue.devices.values()].filter(isBusy).length / room) : Infinity;
+    const isSpread = ready.size <= maxDevices;
+    let busyAllowed = isSpread ? Math.ceil([...ready.values()].filter(isBusy).length / room) : Infinity;
     const devices: [string, Line<T>][] = [];
-    for (const entry of queue.devices) {
+    for (const entry of ready) {
       if (isBusy(entry[1]) && --busyAllowed < 0) continue;
       if (devices.push(entry) === maxDevices) break;
     }
@@ -139,11 +135,7 @@ export class DeviceQueue<T extends Queued> {
     };
     // First a share each, so that a busy device leaves room for the next ones; then what there is room for.
     for (const share of [shareItems, Infinity]) for (const index of devices.keys()) take(index, share);
-    for (const [index, [device, { items }]] of devices.entries()) {
-      if (taken[index] === 0) continue;
-      queue.devices.delete(device);
-      queue.count(items, -1);
-    }
+    for (const [index, [device]] of devices.entries()) if (taken[index] !== 0) ready.delete(device);
     return batch;
   }
 
@@ -180,12 +172,6 @@ export class DeviceQueue<T extends Queued> {
   }
 
   #makeReady(device: string, line: Line<T>): void {
-    const queue = this.#ready[queueNameOf(line)];
-    queue.devices.set(device, line);
-    queue.count(line.items, 1);
+    this.#ready[line.backOff === null ? 'usual' : 'held'].set(device, line);
   }
-}
-
-function queueNameOf({ backOff }: Line<unknown>): QueueName {
-  return backOff === null ? 'usual' : 'held';
 }

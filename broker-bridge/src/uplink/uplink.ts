@@ -163,8 +163,7 @@ export class Uplink {
     if (this.#isStopped) return undefined;
     // While the Worker fails, one batch at a time finds out whether it is back.
     if (this.#isFailing && this.#underWay.usual + this.#underWay.held > 0) return undefined;
-    const isOpen = (name: QueueName): boolean =>
-      this.#queue.readyItems(name) > 0 && this.#underWay[name] < windows[name];
+    const isOpen = (name: QueueName): boolean => this.#queue.isReady(name) && this.#underWay[name] < windows[name];
     return (['held', 'usual'] as const).find(isOpen);
   }
 

@@ -1,5 +1,6 @@
 // What CONNECT says, checked before its password is: who the device is by its name, and whether the service can serve
 // what it asks for. Credentials are checked by the device's core.
+import { textOf } from '../../protocol/mqtt-codec/byte-cursor.ts';
 import {
   maxConnectBytes,
   readPacket,
@@ -17,8 +18,6 @@ export type DirectLogin = {
   isClientIdRight: boolean;
   will: string | null;
 };
-
-const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 type First =
   ConnectPacket | { level: ProtocolLevel; refusal: ConnectRefusal } | { drop: { code: number; cause: string } };
@@ -47,7 +46,7 @@ export function readLogin(connect: ConnectPacket, deviceId: string): DirectLogin
   const { level, clientId, username, will } = connect;
   if (connect.hasAuthMethod) return { refusal: 'auth_method' };
   const device = parseMessagingName(username ?? '');
-  const password = textOf(connect.password);
+  const password = connect.password && textOf(connect.password);
   if (device?.deviceId !== deviceId || password === undefined) return { refusal: 'bad_credentials' };
   const isClientIdRight = clientId === messagingName(device);
   if (will === undefined) return { device, password, isClientIdRight, will: null };
@@ -57,14 +56,4 @@ export function readLogin(connect: ConnectPacket, deviceId: string): DirectLogin
   if (level === 5 && will.isRetained) return { refusal: 'will_retain' };
   const payload = textOf(will.payload);
   return payload === undefined ? { refusal: 'will_payload' } : { device, password, isClientIdRight, will: payload };
-}
-
-export function textOf(bytes: Uint8Array | undefined): string | undefined {
-  if (bytes === undefined) return undefined;
-  try {
-    return decoder.decode(bytes);
-  } catch (error) {
-    if (error instanceof TypeError) return undefined;
-    throw error;
-  }
 }

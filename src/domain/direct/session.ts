@@ -1,10 +1,11 @@
 // One MQTT connection of a device or a home, from its CONNECT on: which packets it may send, what it is answered, and what it says
 // with them. Plain data in, plain data out; what the messages change is decided by the owner of the connection.
-import { z } from 'zod';
+import { textOf } from '../../protocol/mqtt-codec/byte-cursor.ts';
 import {
   readPacket,
   type ClientPacket,
   type ConnectPacket,
+  type ProtocolLevel,
   type PublishPacket,
   type SubscribePacket,
 } from '../../protocol/mqtt-codec/client-packets.ts';
@@ -17,44 +18,40 @@ import { isFilter, matchesFilter, topicOf, type DeviceIdentity } from '../topics
 import { mentionedCommands } from '../device/messages/messages.ts';
 import { endOfMalformed, subackCodeOf, type DirectEndReason, type FilterRefusal } from './answer-codes.ts';
 import { presenceTimes } from '../device/presence/presence-times.ts';
-import { textOf } from './connect.ts';
 import { directLimits } from './direct-limits.ts';
 
-/** Outlives a sleep of the object, in the attachment of the socket. */
-export const directSessionSchema = z.object({
-  level: z.literal([4, 5]),
-  startedAtMs: z.number(),
-  keepAliveSeconds: z.number(),
-  will: z.string().nullable(),
-  subscriptions: z.array(
-    z.object({
-      filter: z.string(),
-      qos: z.literal([0, 1]),
-      isNoLocal: z.boolean(),
-      /** Messages keep their retain flag (MQTT5 3.8.3.1). */
-      keepsRetain: z.boolean().optional(),
-      /** Its messages carry it (MQTT5 3.8.2.1.2). */
-      id: z.number().optional(),
-    }),
-  ),
-  lastPacketAtMs: z.number(),
+/** Outlives a sleep of the object, in the attachment of the socket. No deployment: that closes every socket. */
+export type DirectSession = {
+  level: ProtocolLevel;
+  startedAtMs: number;
+  keepAliveSeconds: number;
+  will: string | null;
+  subscriptions: {
+    filter: string;
+    qos: 0 | 1;
+    isNoLocal: boolean;
+    /** Messages keep their retain flag (MQTT5 3.8.3.1). */
+    keepsRetain?: boolean;
+    /** Its messages carry it (MQTT5 3.8.2.1.2). */
+    id?: number;
+  }[];
+  lastPacketAtMs: number;
   /** Of the device, for what it receives (MQTT5 3.1.2.11.3, MQTT5 3.1.2.11.4). */
-  receiveMaximum: z.number(),
-  maxPacketBytes: z.number(),
-  lastPacketId: z.number(),
+  receiveMaximum: number;
+  maxPacketBytes: number;
+  lastPacketId: number;
   /** What the device has not acknowledged, with the command that it carries; oldest first. */
-  inFlight: z.array(z.object({ packetId: z.number(), commandId: z.string().nullable() })),
+  inFlight: { packetId: number; commandId: string | null }[];
   /** Sent with QoS 0 and not shown to be read. */
-  unreadBytes: z.number(),
+  unreadBytes: number;
   /** Of a home: a client may have several connections. */
-  clientId: z.string().optional(),
+  clientId?: string;
   /** A broker that passes messages on: its subscriptions keep the retain flag. */
-  isBroker: z.boolean().optional(),
+  isBroker?: boolean;
   /** Of a home: which of its rows has the subscriptions, and when the API key was looked at. */
-  slot: z.number().optional(),
-  checkedAtMs: z.number().optional(),
-});
-export type DirectSession = z.infer<typeof directSessionSchema>;
+  slot?: number;
+  checkedAtMs?: number;
+};
 
 /** What the owner of a connection lets its client do. */
 export type SessionRules<Action extends string> = {

@@ -1,7 +1,7 @@
 // Who logs in to a home, as CONNECT says it: an API key by its id and value. Whether the key is right, the Worker checks.
 import type { ConnectPacket } from '../../protocol/mqtt-codec/client-packets.ts';
 import type { ConnectRefusal } from '../direct/answer-codes.ts';
-import { textOf } from '../direct/connect.ts';
+import { textOf } from '../../protocol/mqtt-codec/byte-cursor.ts';
 import { isKeyId } from '../topics.ts';
 import { birthTopic } from './topics.ts';
 
@@ -10,7 +10,7 @@ export function readHomeLogin(
 ): { keyId: string; password: string } | { refusal: ConnectRefusal } {
   const { username: keyId = '', will, hasAuthMethod } = packet;
   if (hasAuthMethod) return { refusal: 'auth_method' };
-  const password = textOf(packet.password);
+  const password = packet.password && textOf(packet.password);
   if (!isKeyId(keyId) || password === undefined) return { refusal: 'bad_credentials' };
   // Home Assistant says by it that it is gone: nobody else needs to know.
   if (will !== undefined && will.topic !== birthTopic) return { refusal: 'will_topic' };

@@ -1,7 +1,6 @@
 // One MQTT socket of a device or a home: its bytes in and out, the time it is given, and what survives a sleep. Decides
 // nothing about packets: domain/direct does, and sockets.ts carries it out.
-import { z } from 'zod';
-import { directSessionSchema, type DirectSession } from '../../domain/direct/session.ts';
+import type { DirectSession } from '../../domain/direct/session.ts';
 import type { Config } from '../../config.ts';
 import { PacketReader, type RawPacket, type Unreadable } from '../../protocol/mqtt-codec/packet-reader.ts';
 import { sendIfOpen } from '../calls/open-socket.ts';
@@ -10,13 +9,12 @@ import { fullBucket, takeToken, type Bucket } from '../../domain/token-bucket.ts
 import { directLimits } from '../../domain/direct/direct-limits.ts';
 
 /** What survives a sleep of the object. Not the beginning of a packet: the timer for its rest keeps the object awake. */
-const attachmentSchema = z.object({
+type Attachment = {
   /** `ended`: closed by this side, and the client has not answered yet. */
-  phase: z.enum(['connecting', 'open', 'ended']),
-  address: z.string(),
-  session: directSessionSchema.nullable(),
-});
-type Attachment = z.infer<typeof attachmentSchema>;
+  phase: 'connecting' | 'open' | 'ended';
+  address: string;
+  session: DirectSession | null;
+};
 
 export class DirectConnection {
   readonly socket: WebSocket;
@@ -39,10 +37,9 @@ export class DirectConnection {
     this.session = attached.session;
   }
 
-  /** As it was before the object slept; undefined if the attachment cannot be read. */
-  static wake(socket: WebSocket): DirectConnection | undefined {
-    const attached = attachmentSchema.safeParse(socket.deserializeAttachment()).data;
-    return attached && new DirectConnection(socket, attached);
+  /** As it was before the object slept. */
+  static wake(socket: WebSocket): DirectConnection {
+    return new DirectConnection(socket, socket.deserializeAttachment() as Attachment);
   }
 
   isOpen(): boolean {

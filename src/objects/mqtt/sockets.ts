@@ -24,7 +24,7 @@ import { DirectConnection } from './connection.ts';
 /** Set by the Worker on the request that opens a socket: the client's address, encoded as a part of a URL. */
 export const directAddressHeader = 'X-Direct-Client-Address';
 
-/** Asked by MqttPump: the answer comes behind all that was sent before, and wakes no object. */
+/** Asked by the Worker that carries a socket: the answer comes behind all that was sent before, and wakes no object. */
 export const takenCheck = { ask: 'taken?', answer: 'taken' } as const;
 
 export abstract class MqttSockets<Action extends string> {
@@ -39,15 +39,7 @@ export abstract class MqttSockets<Action extends string> {
     this.#config = config;
     this.#about = about;
     ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair(takenCheck.ask, takenCheck.answer));
-    for (const socket of ctx.getWebSockets()) {
-      const connection = DirectConnection.wake(socket);
-      if (connection === undefined) {
-        this.log('error', 'direct connection without a readable attachment', {});
-        closeIfOpen(socket, 1011, 'failed');
-        continue;
-      }
-      this.#connections.set(socket, connection);
-    }
+    for (const socket of ctx.getWebSockets()) this.#connections.set(socket, DirectConnection.wake(socket));
   }
 
   protected abstract rules(): SessionRules<Action> | undefined;
@@ -210,7 +202,6 @@ export abstract class MqttSockets<Action extends string> {
   #forget(socket: WebSocket): void {
     // A socket that closed in a sleep is not among those that the object wakes with.
     const connection = this.#connections.get(socket) ?? DirectConnection.wake(socket);
-    if (connection === undefined) return;
     this.drain(connection);
     const wasOpen = connection.isOpen();
     this.#leave(connection);

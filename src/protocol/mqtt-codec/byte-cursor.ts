@@ -57,7 +57,10 @@ export class ByteCursor {
   }
 
   text(): string {
-    return readText(this.binary());
+    const text = textOf(this.binary());
+    if (text === undefined) throw new MalformedPacketError('text_not_utf8');
+    if (text.includes('\0')) throw new MalformedPacketError('text_with_nul');
+    return text;
   }
 
   /** A part of this body with a length of its own. */
@@ -81,14 +84,12 @@ export function join(parts: readonly ArrayLike<number>[]): Uint8Array {
   return bytes;
 }
 
-function readText(bytes: Uint8Array): string {
-  let text: string;
+/** Undefined if the bytes are no UTF-8. */
+export function textOf(bytes: Uint8Array): string | undefined {
   try {
-    text = decoder.decode(bytes);
+    return decoder.decode(bytes);
   } catch (error) {
-    if (error instanceof TypeError) throw new MalformedPacketError('text_not_utf8');
+    if (error instanceof TypeError) return undefined;
     throw error;
   }
-  if (text.includes('\0')) throw new MalformedPacketError('text_with_nul');
-  return text;
 }

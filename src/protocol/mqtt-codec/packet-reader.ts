@@ -75,7 +75,8 @@ export class PacketReader {
   }
 }
 
-function readHeader(bytes: Uint8Array): { headerBytes: number; bodyBytes: number } | Unreadable | undefined {
+/** Undefined while its end has not come. */
+export function readHeader(bytes: Uint8Array): { headerBytes: number; bodyBytes: number } | Unreadable | undefined {
   let bodyBytes = 0;
   let scale = 1;
   for (let at = 1; at <= 4; at++) {

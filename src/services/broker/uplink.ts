@@ -7,9 +7,14 @@ import { objectAnswerMs, startDeadline, within } from '../../objects/calls/withi
 import { RefusedError, type ObjectFailure } from '../../domain/refusal.ts';
 import { messagingName, parseTopic, type DeviceIdentity } from '../../domain/topics.ts';
 import { log } from '../../log.ts';
-import { droppedReason, maxBatchDevices, messageFailed, type UplinkBatch } from '../../protocol/bridge.ts';
+import {
+  droppedReason,
+  maxBatchDevices,
+  messageFailed,
+  uplinkItemSchema,
+  type UplinkBatch,
+} from '../../protocol/bridge.ts';
 import type { ServiceContext } from '../../context.ts';
-import { readItem } from './uplink-item.ts';
 
 type ItemResult = { seq: number } & (
   | { result: 'accepted' }
@@ -44,7 +49,7 @@ export async function takeBatch(
   // The bridge's clock may be wrong: what counts is how long before the sending a message arrived.
   const offsetMs = Date.now() - batch.sentAtMs;
   for (const [index, raw] of batch.items.entries()) {
-    const item = readItem(raw);
+    const item = uplinkItemSchema.safeParse(raw).data;
     if (item === undefined) {
       results[index] = { seq: seqOf(raw), result: 'rejected', reason: 'malformed_item' };
       continue;

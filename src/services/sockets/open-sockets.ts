@@ -10,7 +10,6 @@ import { invalidInput, notFound, RefusedError, type Limit } from '../../domain/r
 import { isDeviceId } from '../../domain/topics.ts';
 import { callBrokerLink, callDevice, callHome, callRelay, relayShardOf } from '../../objects/calls/stubs.ts';
 import { homeOwnerHeader } from '../../objects/home/home-broker.ts';
-import type { Admission } from '../../objects/mqtt/pump.ts';
 import { directAddressHeader } from '../../objects/mqtt/sockets.ts';
 import { relayAddressHeader } from '../../objects/relay/socket.ts';
 import { mqttSubprotocol } from '../../protocol/gateway.ts';
@@ -18,7 +17,7 @@ import type { ConnectPacket } from '../../protocol/mqtt-codec/client-packets.ts'
 import type { ServiceContext } from '../../context.ts';
 import { authenticateKey } from '../accounts/api-keys.ts';
 import { UnprovenBudget } from './unproven-budget.ts';
-import { openUnproven } from './unproven-socket.ts';
+import { openUnproven, type Admission } from './unproven-socket.ts';
 
 /** The second is asked for by clients that may speak MQTT 3.1, which then learn that it is not served. */
 const subprotocols: readonly string[] = [mqttSubprotocol, 'mqttv3.1'];
