@@ -180,7 +180,7 @@ export class HomeDevices {
   async #readRecords(deviceId?: string): Promise<Map<string, HomeRecord>> {
     const { userId = 0, productKey = null, deviceIds = null } = this.#owner()?.actor ?? {};
     const wanted = deviceId === undefined ? deviceIds : [deviceId];
-    const filter = { userId, role: undefined, statusCode: undefined, productKey: productKey ?? undefined };
+    const filter = { userId, productKey: productKey ?? undefined };
     const page = { page: 1, size: homeLimits.devices };
     const database = openDatabase(this.#env.DB, 'first-primary');
     const { rows } = await listDevices(database, { ...filter, deviceIds: wanted }, page, undefined);

@@ -49,7 +49,7 @@ export class RelaySnapshots {
     const max = this.#maxDevices;
     const { productKey, who } = target;
     const { userId, deviceIds } = who;
-    const filter = { userId, role: undefined, productKey, statusCode: undefined, deviceIds };
+    const filter = { userId, productKey, deviceIds };
     const page = { page: 1, size: max };
     const { total, rows } = await listDevices(openDatabase(this.#env.DB, 'first-unconstrained'), filter, page, 'begin');
     if (total > max) return refuse({ kind: 'limit_reached', limit: { name: 'relaySnapshotDevices', max } });
