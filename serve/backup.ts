@@ -37,21 +37,21 @@ export async function backUp(dataDir: string, to: string, keep: number | undefin
     if (isFolder && keep !== undefined) removeOldest(to, keep);
     return `${file} has ${devices} devices. The parts stood still for ${suspendedMs} ms.`;
   } finally {
-    fs.rmSync(copy, { recursive: true, force: true });
+    for (const draft of [copy, packedOf(copy)]) fs.rmSync(draft, { recursive: true, force: true });
   }
 }
+
+const packedOf = (copy: string): string => `${copy}.tar`;
 
 /** Resolves with the milliseconds for which the parts stood still. */
 async function copyAtOneMoment(dataDir: string, copy: string): Promise<number> {
   const isRunning = (await holderOf(dataDir)) !== undefined;
   const parts = readParts(dataDir);
   const groups = Object.values(parts).map(({ pid }) => pid);
-  const packed = `${copy}.tar`;
-  const suspendedMs = whileSuspended(groups, () => data.packData(dataDir, packed));
+  const suspendedMs = whileSuspended(groups, () => data.packData(dataDir, packedOf(copy)));
   if (isRunning && (groups.length === 0 || JSON.stringify(readParts(dataDir)) !== JSON.stringify(parts)))
     throw new Error('A part of the server started meanwhile: try again');
-  data.unpackData(packed, copy);
-  fs.rmSync(packed);
+  data.unpackData(packedOf(copy), copy);
   return suspendedMs;
 }
 
