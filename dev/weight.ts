@@ -14,8 +14,8 @@ const usage = `Usage: npm run weight
 readCommandLine({ name: 'npm run weight', usage, options: {} }, () => undefined);
 
 const bounds = {
-  'product source, lines': 38_150,
-  'tests, rig and benchmarks, lines': 51_550,
+  'product source, lines': 40_050,
+  'tests, rig and benchmarks, lines': 52_750,
   'Matter bridge, lines': 600,
   'documents, words': 31_700,
   'settable limits': 40,

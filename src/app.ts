@@ -13,6 +13,7 @@ import { bulkRoutes } from './routes/bulk.ts';
 import { bridgeRoutes } from './routes/machines/bridge.ts';
 import { brokerHookRoutes } from './routes/broker-hooks/broker-hooks.ts';
 import { deviceCommandRoutes } from './routes/devices/commands.ts';
+import { deviceFirmwareRoutes, imageRoutes } from './routes/devices/firmware.ts';
 import { deviceGuestLinkRoutes } from './routes/devices/guest-links.ts';
 import { deviceTimesRoutes } from './routes/devices/times.ts';
 import { deviceUsageRoutes } from './routes/devices/usage.ts';
@@ -24,6 +25,7 @@ import { guestPageRoutes } from './routes/devices/guest-pages.ts';
 import { healthRoutes } from './routes/machines/health.ts';
 import { pageRoutes } from './routes/pages.ts';
 import { operatorRoutes } from './routes/machines/operator.ts';
+import { productFirmwareRoutes } from './routes/products/firmware.ts';
 import { productSerialRoutes } from './routes/products/serials.ts';
 import { productRoutes } from './routes/products/products.ts';
 import { referenceRoutes } from './routes/reference.ts';
@@ -51,6 +53,7 @@ export function createApp() {
   app.route('/mqtt', socketRoutes);
   app.route('/health', healthRoutes);
   app.route('/w', checkInRoutes);
+  app.route('/f', imageRoutes);
 
   for (const path of ['/api/*', '/t/*']) {
     app.use(path, allowOrigins, refuseCrossSite, readBody({ name: 'requestBodyBytes', max: 64 * 1024 }));
@@ -72,6 +75,7 @@ function createApi() {
       .route('/users', userRoutes)
       .route('/products', productRoutes)
       .route('/products', productSerialRoutes)
+      .route('/products', productFirmwareRoutes)
       .route('/invitations', invitationRoutes)
       .route('/claim-tokens', claimTokenRoutes)
       .route('/webhooks', webhookRoutes)
@@ -87,6 +91,7 @@ function createApi() {
       .route('/devices', deviceTimesRoutes)
       .route('/devices', deviceWitnessRoutes)
       .route('/devices', deviceUsageRoutes)
+      .route('/devices', deviceFirmwareRoutes)
   );
 }
 export type Api = ReturnType<typeof createApi>;

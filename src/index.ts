@@ -4,6 +4,7 @@ import { runScheduledJobs } from './scheduled.ts';
 
 export { BrokerLink } from './objects/broker-link/broker-link.ts';
 export { BulkRun } from './objects/bulk-run.ts';
+export { Campaign } from './objects/campaign.ts';
 export { DeviceSession } from './objects/device/device-session.ts';
 export { FleetDirectory } from './objects/fleet-directory.ts';
 export { HomeBroker } from './objects/home/home-broker.ts';

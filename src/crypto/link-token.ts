@@ -1,4 +1,4 @@
-// Tokens of guest links and of check-in links: device, link and a code over both (HMAC-SHA-256), so that a guess is told from an issued
+// Tokens of guest links, check-in links and images: device, link and a code over both (HMAC-SHA-256), so that a guess is told from an issued
 // one without asking the device's object. Whether the link still stands, only the object knows. Nothing of the token is stored.
 import { certify, isCodeOf } from './secrets.ts';
 
@@ -6,7 +6,8 @@ import { certify, isCodeOf } from './secrets.ts';
 export const linkIdLength = 16;
 const tokenPattern = /^([0-9a-hjkmnp-tv-z]{8})([0-9a-hjkmnp-tv-z]{16})([A-Za-z0-9]{26})$/;
 
-export type LinkPurpose = 'guest link' | 'check-in link';
+/** The link of an image is its campaign. */
+export type LinkPurpose = 'guest link' | 'check-in link' | 'image';
 type LinkName = { deviceId: string; linkId: string };
 
 export async function createLinkToken(secrets: readonly string[], purpose: LinkPurpose, link: LinkName) {

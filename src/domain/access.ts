@@ -31,6 +31,7 @@ export const deviceActions = {
     scopes: ['control'],
   },
   manageWitness: { what: 'set and remove its witness', roles: ['owner', 'operator'], scopes: ['control'] },
+  postponeUpdate: { what: 'put off new firmware', roles: ['owner'], scopes: ['manage'] },
   rename: { what: 'rename it', roles: ['owner'], scopes: ['manage'] },
   disable: { what: 'disable and enable it', roles: ['owner', 'product_owner'], scopes: ['manage'] },
   replaceCredentials: { what: 'give it new messaging credentials', roles: ['owner'], scopes: ['manage'] },

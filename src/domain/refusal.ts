@@ -36,6 +36,7 @@ export type ObjectName =
   | 'WebhookEndpoint'
   | 'UserInbox'
   | 'BulkRun'
+  | 'Campaign'
   | 'HomeBroker';
 /** How a call to an object failed: `retryable` may work at once, `overloaded` must not be repeated now. */
 export type ObjectFailure = 'retryable' | 'overloaded' | 'broken';
@@ -71,7 +72,11 @@ export type Refusal =
         | 'push_subscription'
         | 'group'
         | 'scene'
-        | 'bulk';
+        | 'bulk'
+        | 'firmware'
+        | 'firmware_key'
+        | 'campaign'
+        | 'update';
       id?: string;
     }
   | { kind: 'unknown_product_key'; productKey: string }
@@ -107,6 +112,19 @@ export type Refusal =
   | { kind: 'name_taken'; name: 'email' | 'username' | 'product_key' }
   | { kind: 'weak_password'; because: 'short' | 'common' }
   | { kind: 'product_has_devices'; productKey: string }
+  | { kind: 'product_has_firmware'; productKey: string }
+  | { kind: 'firmware_exists'; version: string }
+  /** A campaign that has not ended brings it. */
+  | { kind: 'firmware_in_use'; version: string }
+  | { kind: 'firmware_refused'; because: 'signature' | 'product' | 'size' | 'hash' | 'no_image' }
+  | { kind: 'campaign_open'; productKey: string }
+  | { kind: 'campaign_over'; campaignId: string }
+  /** It installs new firmware. */
+  | { kind: 'device_restarting'; deviceId: string }
+  /** Its maker marked the update as relevant to security. */
+  | { kind: 'update_needed'; version: string }
+  | { kind: 'campaign_paused' }
+  | { kind: 'update_ended' }
   /** Nobody has seen it lately, or since the last command. */
   | { kind: 'state_unknown'; deviceId: string }
   | { kind: 'no_control_params' }
@@ -183,6 +201,8 @@ export function wireErrorOf(refusal: Refusal): WireError {
       return { message: refusal.what === 'device' ? 'device_not_found' : 'not_found' };
     case 'invalid_control_params':
       return { message: refusal.kind, detail: `${refusal.member}: ${refusal.problem}` };
+    case 'firmware_refused':
+      return { message: 'invalid_firmware', detail: firmwareProblems[refusal.because] };
     case 'weak_password':
       return {
         message: refusal.kind,
@@ -204,6 +224,14 @@ function sessionRefused(problem: CredentialProblem): WireError {
   if (problem === 'unknown_account') return { message: 'unauthorized', detail: 'the account is disabled or deleted' };
   return { message: 'unauthorized' };
 }
+
+const firmwareProblems = {
+  signature: 'signature: of none of the keys of the product',
+  product: 'manifest: of another product',
+  size: 'image: has not the size of the manifest',
+  hash: 'image: has not the SHA-256 of the manifest',
+  no_image: 'image: not uploaded',
+};
 
 const forbidden: WireError = { message: 'forbidden' };
 
@@ -228,6 +256,7 @@ const wireErrors = {
   activation_refused: { message: 'activation_not_allowed' },
   reactivation_refused: { message: 'reactivation_not_allowed' },
   not_published: { message: 'broker_unavailable' },
+  campaign_paused: { message: 'campaign_paused', retryAfterSeconds: 60 },
   object_failed: { message: 'internal_error' },
   database_unavailable: { message: 'unavailable', retryAfterSeconds: 5 },
 } satisfies { [Kind in Refusal['kind']]?: WireError };
@@ -250,6 +279,9 @@ function wireErrorsOfLimits(max: number) {
     pushSubscriptionsPerUser: { message: 'too_many_push_subscriptions' },
     groupsPerUser: { message: 'too_many_groups' },
     scenesPerUser: { message: 'too_many_scenes' },
+    firmwareKeysPerProduct: { message: 'too_many_firmware_keys' },
+    firmwarePerProduct: { message: 'too_much_firmware' },
+    campaignsPerProduct: { message: 'too_many_campaigns' },
     productsPerUser: { message: 'too_many_products' },
     productKeysPerUser: { message: 'too_many_products', detail: 'those that were deleted count, too' },
     claimTokensPerUser: { message: 'too_many_claim_tokens' },

@@ -24,15 +24,23 @@ export function isBridgeClientId(clientId: string): boolean {
 
 export const bridgeRights: readonly TopicRight[] = [
   ...uplinkFilters.map((topic) => ({ action: 'subscribe' as const, topic, isExact: true, mayRetain: false })),
-  { action: 'publish', topic: `/sys/+/+/${topicActions.propertySet}`, isExact: false, mayRetain: false },
-  { action: 'publish', topic: `/sys/+/+/${topicActions.status}`, isExact: false, mayRetain: false },
+  ...(['propertySet', 'status', 'otaUpgrade', 'otaData'] as const).map((name) => ({
+    action: 'publish' as const,
+    topic: `/sys/+/+/${topicActions[name]}`,
+    isExact: false,
+    mayRetain: false,
+  })),
 ];
 
 export function rightsOfDevice(device: DeviceIdentity): TopicRight[] {
+  const published = ['propertyPost', 'propertySetReply', 'status', 'otaInform', 'otaProgress', 'otaGet'] as const;
   return [
-    { action: 'publish', topic: topicOf(device, topicActions.propertyPost), isExact: true, mayRetain: false },
-    { action: 'publish', topic: topicOf(device, topicActions.propertySetReply), isExact: true, mayRetain: false },
-    { action: 'publish', topic: topicOf(device, topicActions.status), isExact: true, mayRetain: true },
+    ...published.map((name) => ({
+      action: 'publish' as const,
+      topic: topicOf(device, topicActions[name]),
+      isExact: true,
+      mayRetain: name === 'status',
+    })),
     { action: 'subscribe', topic: `/sys/${device.productKey}/${device.deviceId}/#`, isExact: false, mayRetain: false },
   ];
 }

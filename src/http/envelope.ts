@@ -23,7 +23,13 @@ export const callerErrors = [...signedInErrors, 'forbidden'] as const;
 export const deviceErrors = [...callerErrors, 'device_not_found'] as const;
 export const sessionErrors = [...deviceErrors, 'device_not_activated'] as const;
 export const commandProblems = ['no_control_params', 'invalid_control_params'] as const;
-export const commandErrors = [...deviceErrors, ...commandProblems, 'device_not_activated', 'device_disabled'] as const;
+export const commandErrors = [
+  ...deviceErrors,
+  ...commandProblems,
+  'device_not_activated',
+  'device_disabled',
+  'device_restarting',
+] as const;
 
 /** The responses of a route for `createRoute`: its data, and the errors it can raise. */
 export function responsesOf<T extends z.ZodType>(data: T, ...errors: ErrorMessage[]) {

@@ -20,6 +20,9 @@ export const uplinkFilters = [
   '/sys/+/+/thing/event/property/post',
   '/sys/+/+/thing/service/property/set_reply',
   '/sys/+/+/status',
+  '/sys/+/+/thing/ota/inform',
+  '/sys/+/+/thing/ota/progress',
+  '/sys/+/+/thing/ota/get',
 ] as const;
 
 /** A new spool needs a new name, because `seq` starts again with it. */

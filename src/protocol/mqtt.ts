@@ -8,6 +8,11 @@ export const topicActions = {
   propertySet: 'thing/service/property/set',
   propertySetReply: 'thing/service/property/set_reply',
   status: 'status',
+  otaInform: 'thing/ota/inform',
+  otaUpgrade: 'thing/ota/upgrade',
+  otaProgress: 'thing/ota/progress',
+  otaGet: 'thing/ota/get',
+  otaData: 'thing/ota/data',
 } as const;
 export type TopicAction = (typeof topicActions)[keyof typeof topicActions];
 

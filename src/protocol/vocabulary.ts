@@ -66,6 +66,7 @@ export const rejectionReasons = [
   'unknown_method',
   'params_not_an_object',
   'invalid_status',
+  'invalid_update',
   'wrong_type',
 ] as const;
 
@@ -163,6 +164,7 @@ export const runReasons = [
   'cancelled',
   'device_not_activated',
   'device_disabled',
+  'device_restarting',
   'product_readonly',
 ] as const;
 
@@ -244,3 +246,46 @@ export type SecurityEventKind = (typeof securityEventKinds)[number];
 
 /** What is known of a device at a time. */
 export const usageValues = ['on', 'off', 'unknown'] as const;
+
+/** How far a device is with new firmware, from the offer to its end. */
+export const updateStates = [
+  'offered',
+  'postponed',
+  'accepted',
+  'downloading',
+  'downloaded',
+  'restarting',
+  'proved',
+  'rolled_back',
+  'failed',
+  'unknown',
+  'superseded',
+] as const;
+export type UpdateState = (typeof updateStates)[number];
+
+/** Why an update ended without a proof. */
+export const updateReasons = [
+  'not_reached',
+  'no_answer',
+  'too_slow',
+  'not_installed',
+  'not_back',
+  'no_version',
+  'other_version',
+  'not_downloaded',
+  'device_error',
+  'stopped',
+  'newer_campaign',
+] as const;
+export type UpdateReason = (typeof updateReasons)[number];
+
+/** Why a campaign offers nothing to a device: it is no failure. */
+export const skippedReasons = ['has_version', 'below_minimum', 'deleted'] as const;
+
+export const campaignStates = ['running', 'paused', 'stopped', 'done'] as const;
+export type CampaignState = (typeof campaignStates)[number];
+
+/** Why a campaign is paused: too many updates failed, or too many devices stay away after them. */
+export const pauseCauses = ['maker', 'failures', 'away'] as const;
+
+export const signatureAlgorithms = ['ed25519', 'p256'] as const;

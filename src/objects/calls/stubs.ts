@@ -60,6 +60,7 @@ export const callProjectionWriter = callTo('ProjectionWriter', 'PROJECTION_WRITE
 export const callWebhook = callTo('WebhookEndpoint', 'WEBHOOK_ENDPOINT');
 export const callInbox = callTo('UserInbox', 'USER_INBOX', ofUser);
 export const callBulk = callTo('BulkRun', 'BULK_RUN');
+export const callCampaign = callTo('Campaign', 'CAMPAIGN');
 const homePrefix = 'home-';
 export const isHome = (shard: string): boolean => shard.startsWith(homePrefix);
 /** By the name under which it listens to devices. */

@@ -26,6 +26,8 @@ export type CommandReceipt = { commandId: string; deviceOnline: boolean; expires
   | { state: CommandState; elapsedMs: number; witness?: ReturnType<typeof viewCommandWitness> }
 );
 
+const sendWithinMs = 10_000;
+
 export class DeviceCommands {
   readonly #env: Env;
   readonly #deviceId: string;
@@ -121,6 +123,12 @@ export class DeviceCommands {
     const started = await orFailed('scene not started', { deviceId: this.#deviceId }, start());
     if (started === 'failed') return { ok: false, reason: 'unreachable' };
     return { ok: true, id: commandId, publishedAtMs: Date.now(), hasSubscribers: started?.ok === true };
+  }
+
+  /** To the direct session, else to the broker; nobody is told whether it came. */
+  async send(topic: string, payload: string): Promise<void> {
+    if (this.#sockets.publish(topic, payload, null) !== undefined) return;
+    await this.#publishToBroker({ topic, payload, expiresAtMs: Date.now() + sendWithinMs });
   }
 
   async #publishToBroker(request: Parameters<OrderedBrokerLink['publish']>[0]): Promise<PublishOutcome> {

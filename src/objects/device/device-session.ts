@@ -4,6 +4,8 @@ import { DurableObject } from 'cloudflare:workers';
 import { isEqualDigest } from '../../crypto/secrets.ts';
 import type { Actor, DeviceAction } from '../../domain/access.ts';
 import type { Activation, LostDevice, Provisioned } from '../../domain/device/ownership/activation.ts';
+import type { Offer, UpdateReport } from '../../domain/device/firmware/updates.ts';
+import { shareAway, viewFirmware } from '../../domain/device/firmware/view.ts';
 import type { Command } from '../../domain/device/commands/command-life.ts';
 import {
   refuseCommand,
@@ -57,6 +59,7 @@ import { RelayPushes } from './relay-pushes.ts';
 import type { RelayDelivery } from '../calls/push-to-relays.ts';
 import type { DeviceStorage } from './storage.ts';
 import { StoredDevice } from './stored-device.ts';
+import { DeviceUpdates } from './updates.ts';
 
 /** `givenSecretDigest`: of the `deviceSecret` that came with the activation. */
 type Provisioning = Omit<Activation, 'isSecretRight'> & { givenSecretDigest: string | undefined };
@@ -92,7 +95,8 @@ export class DeviceSession extends DurableObject<Env> {
     const pushes = new RelayPushes(ctx, env, fleets);
     const sockets = new DirectSockets(ctx, env, device, pushes);
     this.#commands = new DeviceCommands(env, ctx.id.name ?? '', device, sockets);
-    this.#effects = new DeviceEffects(ctx, env, device, { sockets, commands: this.#commands, pushes, fleets });
+    const updates = new DeviceUpdates(env, ctx.id.name ?? '', device, this.#commands);
+    this.#effects = new DeviceEffects(ctx, env, device, { sockets, commands: this.#commands, updates, pushes, fleets });
     device.attach({ effects: this.#effects, sockets, fleets });
     this.#device = device;
     this.#sockets = sockets;
@@ -196,6 +200,22 @@ export class DeviceSession extends DurableObject<Env> {
     const daysIn = (...range: Parameters<DeviceStorage['listDays']>) =>
       this.#device.storage.listDays(...range) as SeriesDay[];
     return this.#viewDays(actor, (state, zone) => viewHistory(state, query, daysIn, zone, Date.now()));
+  }
+
+  firmware(actor: Actor) {
+    return this.#device.ask(actor, 'readReports', viewFirmware);
+  }
+
+  /** What became of the offer of a campaign. `usuallyAway`: of the device's last days; null if not `isNew`. */
+  offerUpdate(
+    offer: Offer,
+    isStopped: boolean,
+    isNew: boolean,
+  ): Outcome<UpdateReport & { usuallyAway: number | null }> {
+    const offered = this.#device.decide({ kind: 'update_offered', offer, isStopped });
+    if (!offered.ok) return offered;
+    const usuallyAway = isNew ? shareAway(this.#device.storage.listEvents().transitions, Date.now()) : null;
+    return accept({ ...offered.value, usuallyAway });
   }
 
   /** The present state as messages, for a user who may follow the device, or for the device itself. */

@@ -16,6 +16,7 @@ import type { DeviceFleets } from './fleets.ts';
 import type { DirectSockets } from './mqtt/sockets.ts';
 import type { RelayPushes } from './relay-pushes.ts';
 import type { StoredDevice } from './stored-device.ts';
+import type { DeviceUpdates } from './updates.ts';
 import {
   callDevice,
   callHomeNamed,
@@ -41,7 +42,13 @@ const takeAgainAfterMs = 30_000;
 const awaited: readonly Effect['kind'][] = ['tell_readers', 'end_relay_sessions', 'write_members', 'end_subscriptions'];
 
 /** What carries out an effect beside this file. */
-type Parts = { sockets: DirectSockets; commands: DeviceCommands; pushes: RelayPushes; fleets: DeviceFleets };
+type Parts = {
+  sockets: DirectSockets;
+  commands: DeviceCommands;
+  updates: DeviceUpdates;
+  pushes: RelayPushes;
+  fleets: DeviceFleets;
+};
 
 export class DeviceEffects {
   readonly #ctx: DurableObjectState;
@@ -106,6 +113,12 @@ export class DeviceEffects {
         return this.askWitness(effect);
       case 'tell_watcher':
         return this.#tellWatcher(effect);
+      case 'tell_upgrade':
+        return this.#parts.updates.tell(effect);
+      case 'send_image':
+        return this.#parts.updates.sendImage(effect);
+      case 'tell_campaign':
+        return this.#parts.updates.tellCampaign(effect.campaignId);
       case 'tell_homes':
         return this.#tellHomes();
       case 'learn_webhooks':

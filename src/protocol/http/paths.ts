@@ -6,11 +6,14 @@ import { sessionIdSchema } from './users.ts';
 
 export const pathSchemas = {
   bulkId: shortIdSchema,
+  campaignId: shortIdSchema,
+  change: z.enum(['pause', 'resume', 'stop']).openapi({ example: 'pause' }),
   commandId: shortIdSchema,
   deviceId: deviceIdSchema,
   deviceSN: deviceSNSchema,
   groupId: shortIdSchema,
   invitationId: shortIdSchema,
+  firmwareKeyId: shortIdSchema,
   keyId: keyIdSchema,
   linkId: shortIdSchema,
   productKey: anyProductKeySchema,
@@ -20,6 +23,7 @@ export const pathSchemas = {
   subscriptionId: shortIdSchema,
   token: z.string().openapi({ example: '7h3k9m2p5q8r4s6t1v0w' }),
   /** NaN for what is no id: nobody has it. */
+  version: z.string().openapi({ example: '1.2.0' }),
   userId: z
     .string()
     .transform((text) => (/^[1-9]\d{0,14}$/.test(text) ? Number(text) : Number.NaN))

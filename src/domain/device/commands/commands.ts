@@ -134,12 +134,16 @@ export function sourceOf(
   return keyId === null ? { givenBy } : { givenBy, keyId };
 }
 
-type CommandRefusal = Extract<Refusal, { kind: 'device_not_activated' | 'device_disabled' | 'product_readonly' }>;
+type CommandRefusal = Extract<
+  Refusal,
+  { kind: 'device_not_activated' | 'device_disabled' | 'device_restarting' | 'product_readonly' }
+>;
 
-export function refuseCommand({ identity, credentials }: DeviceState): CommandRefusal | undefined {
+export function refuseCommand({ identity, credentials, firmware }: DeviceState): CommandRefusal | undefined {
   const { isDisabled, deviceId, controlMode, productKey } = identity;
   if (!isActivated(credentials)) return { kind: 'device_not_activated', deviceId };
   if (isDisabled) return { kind: 'device_disabled', deviceId };
+  if (firmware.update?.state === 'restarting') return { kind: 'device_restarting', deviceId };
   return controlMode === 'readonly' ? { kind: 'product_readonly', productKey } : undefined;
 }
 

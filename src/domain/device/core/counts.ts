@@ -5,10 +5,10 @@ import { hourMs, minuteMs } from '../../time.ts';
 import { unspent, type Spent } from '../../token-bucket.ts';
 import type { DeviceState, Slice } from './state.ts';
 
-type Budgets = Readonly<Record<'messages' | 'transitions' | 'announcements' | 'guestUses', Spent>>;
+type Budgets = Readonly<Record<'messages' | 'transitions' | 'announcements' | 'guestUses' | 'fetches', Spent>>;
 
 export const budgetsSlice: Slice<Budgets> = {
-  initial: { messages: unspent, transitions: unspent, announcements: unspent, guestUses: unspent },
+  initial: { messages: unspent, transitions: unspent, announcements: unspent, guestUses: unspent, fetches: unspent },
   row: 'none',
   onNewOwner: 'keep',
 };

@@ -33,6 +33,7 @@ import { judgeWitness, noteAsked, takeReading } from '../witness/outcomes.ts';
 import { endWatcher, readForWatcher, setWatcher } from '../witness/watchers.ts';
 import { checkIn, setWitness } from '../witness/witness.ts';
 import { clearAlerts, noteAlerts, noteInboxTold } from './alerts.ts';
+import { followUpdate, noteFetch, offerUpdate, postponeUpdate } from '../firmware/updates.ts';
 import { countDropped, countRejection } from './counts.ts';
 import { planNotices, tellDeleted } from './notices.ts';
 import { endCommands, noteEvents, noteTaken, noWebhooks, redeliver } from './outgoing.ts';
@@ -87,7 +88,11 @@ export function decide<Kind extends EventKind>(
     return { state, effects, result };
   }
   const before = typeof device === 'string' ? newState(state.settings) : device;
-  const { state: settled, ended } = endCommands(before, settleRuns(judgeWitness(state, decision), nowMs), nowMs);
+  const { state: settled, ended } = endCommands(
+    before,
+    settleRuns(judgeWitness(followUpdate(before, state, decision), decision), nowMs),
+    nowMs,
+  );
   const { scheduledAtMs = null } = event as { scheduledAtMs?: number };
   const used = noteUsage(before, settled, ended, before.alarm.setAtMs ?? scheduledAtMs, decision);
   const timed = projection.tellNextDue(typeof device === 'string' ? state : device, used, decision);
@@ -209,6 +214,9 @@ const requests: { [Kind in RequestedKind]: Requested<Kind> } = {
   witness_read: takeReading,
   watcher_set: allowed('readReports', setWatcher),
   reading_asked: readForWatcher,
+  update_offered: offerUpdate,
+  update_postponed: allowed('postponeUpdate', postponeUpdate),
+  image_asked: noteFetch,
   redelivery_requested: allowed('readReports', redeliver),
 
   deleted: (state, { actor }, decision) => {

@@ -9,6 +9,7 @@ import type { Outcome } from '../../refusal.ts';
 import type { TakeAnswer } from '../../webhooks/webhooks.ts';
 import type { DeviceIdentity } from '../../topics.ts';
 import type { AcceptedCommand, CommandRequest, CommandView } from '../commands/commands.ts';
+import type { Offer, UpdateReport } from '../firmware/updates.ts';
 import type { GuestLinkView, GuestUse, NewGuestLink } from '../commands/guest-links.ts';
 import type { DirectInbound, InboundMessage, MessageResult } from '../messages/inbox.ts';
 import type { Activation, LostDevice, Provisioned } from '../ownership/activation.ts';
@@ -95,6 +96,11 @@ export type DeviceEvent =
   | { kind: 'watcher_set'; actor: Actor; deviceId: string; condition: Condition }
   | { kind: 'reading_asked'; deviceId: string; untilMs: number }
   | { kind: 'watcher_ended'; deviceId: string }
+  /** By the campaign of a maker. `isStopped`: it is not to begin, or to go on downloading. */
+  | { kind: 'update_offered'; offer: Offer; isStopped: boolean }
+  | { kind: 'update_postponed'; actor: Actor }
+  /** Somebody has the address of the image and asks for bytes up to `endsAt`; null: for the manifest. */
+  | { kind: 'image_asked'; campaignId: string; endsAt: number | null }
   /** Send the actor's webhook all events from that number again. */
   | { kind: 'redelivery_requested'; actor: Actor; webhookId: string; from: number }
   /** What D1 says of the account, or of its API key, that gave commands or made guest links. */
@@ -134,6 +140,7 @@ export type RequestKind =
   | 'checked_in'
   | 'witness_read'
   | 'reading_asked'
+  | 'image_asked'
   | 'member_joined'
   | 'transfer_answered';
 
@@ -183,6 +190,8 @@ type Values = {
   checked_in: Outcome<null>;
   witness_read: Outcome<null>;
   reading_asked: Outcome<Reading | null>;
+  update_offered: Outcome<UpdateReport>;
+  image_asked: Outcome<null>;
 };
 
 /** A request of a user without a value answers whether it was done. */
@@ -232,6 +241,11 @@ export type Effect =
   | { kind: 'ask_witness'; deviceId: string; untilMs: number; commandId: string | null }
   /** It comes back as `watcher_ended` if the device does not watch this one any more. */
   | { kind: 'tell_watcher'; deviceId: string; reading: Reading }
+  | ({ kind: 'tell_upgrade' } & Pick<Offer, 'campaignId' | 'version' | 'size' | 'hash'>)
+  /** Answers a `get` of the device. `campaignId`: null if no update is open. */
+  | { kind: 'send_image'; campaignId: string | null; offset: number; length: number; isManifest: boolean }
+  /** Something became of its update; lost, the campaign finds it when it looks. */
+  | { kind: 'tell_campaign'; campaignId: string }
   /** They ask what became of the device. */
   | { kind: 'tell_homes' }
   | { kind: 'learn_webhooks'; readers: readonly number[] }

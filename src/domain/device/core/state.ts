@@ -4,6 +4,7 @@
 import { isJsonObject } from '../../json.ts';
 import { isKept } from '../commands/command-life.ts';
 import { commandsSlice, maxOpen } from '../commands/commands.ts';
+import { firmwareSlice } from '../firmware/updates.ts';
 import { guestLinksSlice } from '../commands/guest-links.ts';
 import { coalescedSlice } from '../messages/coalescing.ts';
 import { deduplicationSlice } from '../messages/deduplication.ts';
@@ -100,6 +101,7 @@ const slices = {
   usage: usageSlice,
   samples: samplesSlice,
   series: seriesSlice,
+  firmware: firmwareSlice,
 };
 
 type Slices = typeof slices;

@@ -21,6 +21,7 @@ import {
   type Delivery,
 } from './deduplication.ts';
 import { sample } from '../usage/series.ts';
+import { noteAnnounced, takeUpdateMessage } from '../firmware/updates.ts';
 import { tellWatchers } from '../witness/watchers.ts';
 import { seeOwnReport } from '../witness/witness.ts';
 import { noteRejected, readMessage, type DeviceMessage, type InvalidReason } from './messages.ts';
@@ -244,7 +245,15 @@ function applyMessage(before: DeviceState, meaning: DeviceMessage, atMs: number,
     case 'invalid':
       return { state, result: { result: 'rejected', reason: meaning.reason } };
     case 'status':
-      return { state, result: { result: 'accepted' } };
+      return {
+        state: meaning.status === 'online' ? noteAnnounced(state, atMs) : state,
+        result: { result: 'accepted' },
+      };
+    case 'update': {
+      const taken = takeUpdateMessage(state, meaning, atMs, decision);
+      // Nobody listens for what is asked of an image.
+      return { state: taken, result: { result: meaning.about === 'get' ? 'ignored' : 'accepted' } };
+    }
     case 'reply': {
       const { id, code } = meaning;
       const replied = id === undefined ? state : applyReply(state, id, code ?? null, decision);

@@ -3,6 +3,7 @@
 import { minuteMs } from '../../time.ts';
 import type { Slice } from '../core/state.ts';
 import { maxPayloadBytes } from '../../../protocol/bridge.ts';
+import * as firmware from '../../../protocol/firmware.ts';
 import * as mqtt from '../../../protocol/mqtt.ts';
 import type { rejectionReasons } from '../../../protocol/vocabulary.ts';
 import { isJsonObject, readJson, type Json } from '../../json.ts';
@@ -12,7 +13,13 @@ export type DeviceMessage =
   | { kind: 'report'; properties: Map<string, Json>; dropped?: readonly string[]; timeMs?: number }
   | { kind: 'reply'; id: string | undefined; code: number | undefined }
   | { kind: 'status'; status: 'online' | 'offline' }
+  | ({ kind: 'update' } & UpdateMessage)
   | { kind: 'invalid'; reason: InvalidReason };
+
+export type UpdateMessage =
+  | { about: 'inform'; body: firmware.Inform }
+  | { about: 'progress'; body: firmware.Progress }
+  | { about: 'get'; body: firmware.Get };
 
 type Reason = (typeof rejectionReasons)[number];
 export type InvalidReason = Exclude<Reason, 'wrong_type'>;
@@ -30,6 +37,8 @@ export function readMessage(action: mqtt.TopicAction, payload: string): DeviceMe
   if ('problem' in read) return { kind: 'invalid', reason: read.problem };
   const body = read.value;
   if (!isJsonObject(body)) return { kind: 'invalid', reason: 'not_an_object' };
+  const update = updateMessages.find(([topic]) => topic === action);
+  if (update !== undefined) return readUpdate(update, body);
   const method = body.method;
   if (method === mqtt.propertySetReplyMethod) return readReply(body);
   if (method === mqtt.propertyPostMethod) return readReport(body);
@@ -78,6 +87,18 @@ function readStatus(body: { [name: string]: Json }): DeviceMessage {
   return parsed.success
     ? { kind: 'status', status: parsed.data.status }
     : { kind: 'invalid', reason: 'invalid_status' };
+}
+
+const updateMessages = [
+  [mqtt.topicActions.otaInform, 'inform', firmware.informSchema],
+  [mqtt.topicActions.otaProgress, 'progress', firmware.progressSchema],
+  [mqtt.topicActions.otaGet, 'get', firmware.getSchema],
+] as const;
+
+function readUpdate([, about, schema]: (typeof updateMessages)[number], body: Json): DeviceMessage {
+  const parsed = schema.safeParse(body);
+  if (!parsed.success) return { kind: 'invalid', reason: 'invalid_update' };
+  return { kind: 'update', about, body: parsed.data } as DeviceMessage;
 }
 
 function isTooLarge(payload: string): boolean {

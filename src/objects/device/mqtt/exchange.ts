@@ -36,8 +36,10 @@ export function sortMessages(
   for (const [index, { topic, payload }] of step.messages.entries()) {
     const reason = reasonOf(outcome, index);
     if (reason !== undefined) reasons.add(reason);
-    const isHeard = payload !== undefined && reason !== droppedReason && reason !== 'session_revoked';
-    if (isHeard) heard.push({ topic, payload, isJson: outcome.results[index]?.result === 'accepted' });
+    const { result } = outcome.results[index] ?? {};
+    const isHeard =
+      payload !== undefined && result !== 'ignored' && reason !== droppedReason && reason !== 'session_revoked';
+    if (isHeard) heard.push({ topic, payload, isJson: result === 'accepted' });
   }
   return { heard, refusedBecause: [...reasons] };
 }

@@ -1,0 +1,295 @@
+// Slice: the firmware that the device runs, and the update that a campaign has offered to it. What the device says moves an update on and
+// never proves it: that does only the new version, reported in a session that began after the download ended. Each state has an end.
+import type { UpdateReason, UpdateState } from '../../../protocol/vocabulary.ts';
+import { compareVersions, type Inform, type Progress } from '../../../protocol/firmware.ts';
+import { accept, refused } from '../../refusal.ts';
+import { dayMs, hourMs, minuteMs, secondMs } from '../../time.ts';
+import { spend } from '../../token-bucket.ts';
+import type { Decision, Handler } from '../core/events.ts';
+import type { DeviceState, Slice } from '../core/state.ts';
+import type { UpdateMessage } from '../messages/messages.ts';
+
+/** `orderedAtMs`: of the campaign. `hash`: the begin of the image's. */
+export type Offer = {
+  campaignId: string;
+  orderedAtMs: number;
+  productKey: string;
+  version: string;
+  minimumVersion: string | null;
+  size: number;
+  hash: string;
+  isSecurity: boolean;
+};
+
+export type Update = Omit<Offer, 'minimumVersion' | 'productKey'> & {
+  state: UpdateState;
+  reason: UpdateReason | null;
+  /** The device's word for what went wrong. */
+  error: string | null;
+  percent: number;
+  /** When it reached each state last. */
+  reachedAtMs: Readonly<Partial<Record<UpdateState, number>>>;
+  /** When something came of it last. */
+  movedAtMs: number;
+  formerVersion: string | null;
+  told: { times: number; atMs: number };
+  /** The end of the download, and the newest session then. `isRestart`: a device that comes back has restarted. */
+  downloaded: { atMs: number; sessionAtMs: number; isRestart: boolean } | null;
+};
+
+type Installed = Inform & { atMs: number };
+type FirmwareSlice = {
+  installed: Installed | null;
+  /** When the device last announced itself, while a restart is waited for: without the broker's reports a session begins so. */
+  announcedAtMs: number;
+  update: Update | null;
+};
+
+/** A state that is not here is an end. */
+const lifeMs: Partial<Record<UpdateState, number>> = {
+  offered: 30 * dayMs,
+  postponed: 30 * dayMs,
+  accepted: hourMs,
+  downloading: dayMs,
+  downloaded: dayMs,
+  restarting: hourMs,
+};
+const tellEveryMs = 10 * minuteMs;
+const maxTold = 6;
+/** The broker's clock, and reports that overtake each other. */
+const slackMs = 2 * secondMs;
+/** Small chips read a few KiB at a time. */
+const fetchesPerMinute = 600;
+
+export const firmwareSlice: Slice<FirmwareSlice> = {
+  initial: { installed: null, announcedAtMs: 0, update: null },
+  row: 'own',
+  isWorthSaving: ({ firmware: saved }, { firmware }) =>
+    saved.installed !== firmware.installed ||
+    saved.announcedAtMs !== firmware.announcedAtMs ||
+    saved.update?.campaignId !== firmware.update?.campaignId ||
+    saved.update?.state !== firmware.update?.state ||
+    saved.update?.told !== firmware.update?.told ||
+    saved.update?.downloaded !== firmware.update?.downloaded ||
+    tenths(saved.update) !== tenths(firmware.update),
+  dueAtMs: ({ firmware: { update }, presence }) => {
+    if (update === null) return Infinity;
+    const isTelling = update.state === 'offered' && presence.connection.isOnline;
+    return Math.min(endsAtMs(update), isTelling ? update.told.atMs + tellEveryMs : Infinity);
+  },
+  onNewOwner: 'keep',
+  onMove: ({ firmware }) => ({ ...firmware, update: null }),
+};
+
+const tenths = (update: Update | null) => Math.floor((update?.percent ?? 0) / 10);
+/** Infinity: it has ended. */
+export const endsAtMs = ({ state, movedAtMs }: Update) => movedAtMs + (lifeMs[state] ?? Infinity);
+const isOpen = (update: Update | null): update is Update => update !== null && lifeMs[update.state] !== undefined;
+
+function newestSessionAtMs({ presence, firmware }: DeviceState): number {
+  return Math.max(presence.connection.sessionStartedAtMs ?? 0, firmware.announcedAtMs);
+}
+
+/** The device says that it is online. Where neither broker nor login tells of sessions, one begins so. */
+export function noteAnnounced(state: DeviceState, atMs: number): DeviceState {
+  const { firmware, presence } = state;
+  const isMeant = isOpen(firmware.update) && firmware.update.downloaded !== null;
+  if (!isMeant || presence.connection.sessionStartedAtMs !== null) return state;
+  return { ...state, firmware: { ...firmware, announcedAtMs: atMs } };
+}
+
+function change(state: DeviceState, changes: Partial<Update>, nowMs: number): DeviceState {
+  const { update } = state.firmware;
+  if (update === null) return state;
+  const reached = changes.state === undefined ? {} : { [changes.state]: nowMs };
+  const reachedAtMs = { ...update.reachedAtMs, ...reached };
+  const changed = { ...update, ...changes, reachedAtMs, movedAtMs: nowMs };
+  return { ...state, firmware: { ...state.firmware, update: changed } };
+}
+
+const end = (state: DeviceState, to: UpdateState, reason: UpdateReason | null, nowMs: number) =>
+  change(state, { state: to, reason }, nowMs);
+
+/** What a campaign knows of one of its devices. */
+export type UpdateReport = {
+  state: UpdateState | 'skipped';
+  reason: UpdateReason | 'has_version' | 'below_minimum' | null;
+  isOnline: boolean;
+};
+
+/** Offers it, or says what became of it: the same offer again changes nothing. With `isStopped` a download ends here. */
+export const offerUpdate: Handler<'update_offered'> = (state, { offer, isStopped }, { nowMs }) => {
+  const { identity, firmware, presence } = state;
+  const { deviceId: id } = identity;
+  if (offer.productKey !== identity.productKey) return refused(state, { kind: 'not_found', what: 'device', id });
+  const { isOnline } = presence.connection;
+  const answer = (next: DeviceState, report: Omit<UpdateReport, 'isOnline'>) => ({
+    state: next,
+    result: accept({ ...report, isOnline }),
+  });
+  const { update: present, installed } = firmware;
+  if (present?.campaignId === offer.campaignId) {
+    const isCut = isStopped && isOpen(present) && present.downloaded === null;
+    const next = isCut ? end(state, 'superseded', 'stopped', nowMs) : state;
+    const { state: reached, reason } = next.firmware.update ?? present;
+    return answer(next, { state: reached, reason });
+  }
+  if (isStopped) return answer(state, { state: 'superseded', reason: 'stopped' });
+  if (present !== null && present.orderedAtMs >= offer.orderedAtMs)
+    return answer(state, { state: 'superseded', reason: 'newer_campaign' });
+  const { minimumVersion, productKey: _, ...offered } = offer;
+  const formerVersion = installed?.version ?? null;
+  if (formerVersion !== null && compareVersions(formerVersion, offer.version) >= 0)
+    return answer(state, { state: 'skipped', reason: 'has_version' });
+  if (formerVersion !== null && minimumVersion !== null && compareVersions(formerVersion, minimumVersion) < 0)
+    return answer(state, { state: 'skipped', reason: 'below_minimum' });
+  const begin = { state: 'offered', reason: null, error: null, percent: 0, downloaded: null } as const;
+  const times = { reachedAtMs: { offered: nowMs }, movedAtMs: nowMs, told: { times: 0, atMs: 0 } };
+  const update = { ...offered, ...begin, ...times, formerVersion };
+  return answer({ ...state, firmware: { ...firmware, update } }, begin);
+};
+
+/** By the owner, before anything of it was fetched. */
+export const postponeUpdate: Handler<'update_postponed'> = (state, _, { nowMs }) => {
+  const { update } = state.firmware;
+  if (update?.state !== 'offered') return refused(state, { kind: 'not_found', what: 'update' });
+  const { isSecurity, version } = update;
+  if (isSecurity) return refused(state, { kind: 'update_needed', version });
+  return { state: change(state, { state: 'postponed' }, nowMs), result: accept(null) };
+};
+
+/** A part of the image is about to be sent. `endsAt`: the byte behind it; null of the manifest. */
+export const noteFetch: Handler<'image_asked'> = (state, { campaignId, endsAt }, { nowMs }) => {
+  const { update } = state.firmware;
+  if (update?.campaignId !== campaignId || !isOpen(update)) return refused(state, { kind: 'update_ended' });
+  const fetches = spend(state.budgets.fetches, fetchesPerMinute, nowMs);
+  if (fetches === undefined) {
+    const limit = 'imageRequestsPerMinute';
+    return refused(state, { kind: 'rate_limited', limit, retryAfterSeconds: 1 });
+  }
+  const fetched = endsAt === null ? state : noteBytes(state, update, endsAt, nowMs);
+  return { state: { ...fetched, budgets: { ...state.budgets, fetches } }, result: accept(null) };
+};
+
+function noteBytes(state: DeviceState, { size }: Update, endsAt: number, nowMs: number): DeviceState {
+  if (endsAt >= size) return endDownload(state, nowMs);
+  const percent = Math.floor((100 * endsAt) / size);
+  return change(state, { state: 'downloading', percent, downloaded: null }, nowMs);
+}
+
+function endDownload(state: DeviceState, nowMs: number): DeviceState {
+  const downloaded = { atMs: nowMs, sessionAtMs: newestSessionAtMs(state), isRestart: false };
+  return change(state, { state: 'downloaded', percent: 100, downloaded }, nowMs);
+}
+
+export function takeUpdateMessage(
+  state: DeviceState,
+  message: UpdateMessage,
+  atMs: number,
+  { nowMs, effects }: Decision,
+): DeviceState {
+  const { update } = state.firmware;
+  switch (message.about) {
+    case 'inform':
+      return { ...state, firmware: { ...state.firmware, installed: { ...message.body, atMs } } };
+    case 'progress':
+      return isOpen(update) ? takeProgress(state, update, message.body, nowMs) : state;
+    case 'get': {
+      const { offset, length, manifest: isManifest = false } = message.body;
+      const campaignId = isOpen(update) ? update.campaignId : null;
+      effects.push({ kind: 'send_image', campaignId, offset, length, isManifest });
+      const isInside = isOpen(update) && !isManifest && offset < update.size;
+      return isInside ? noteBytes(state, update, offset + length, nowMs) : state;
+    }
+  }
+}
+
+function takeProgress(
+  state: DeviceState,
+  update: Update,
+  { step, percent, error }: Progress,
+  nowMs: number,
+): DeviceState {
+  switch (step) {
+    case 'accepted':
+      return update.state === 'offered' ? change(state, { state: step }, nowMs) : state;
+    case 'downloading': {
+      // Of a download in one piece the service has sent all, long before the device has it.
+      const reached = update.downloaded === null ? { state: step } : {};
+      return change(state, { ...reached, percent: percent ?? update.percent }, nowMs);
+    }
+    case 'downloaded':
+      return update.downloaded === null ? endDownload(state, nowMs) : state;
+    case 'restarting':
+      // What was not fetched cannot be installed.
+      if (update.downloaded === null) return state;
+      return change(state, { state: step, downloaded: { ...update.downloaded, isRestart: true } }, nowMs);
+    case 'failed':
+      return change(state, { state: step, reason: 'device_error', error: error ?? null }, nowMs);
+  }
+}
+
+/** In each decision: what sessions and versions say of the update, its times, and who is told. */
+export function followUpdate(before: DeviceState, state: DeviceState, decision: Decision): DeviceState {
+  const { nowMs, effects } = decision;
+  const { update } = state.firmware;
+  const judged = isOpen(update) ? tell(before, endOverdue(judge(state, update, nowMs), nowMs), decision) : state;
+  const [former, present] = [before.firmware.update, judged.firmware.update];
+  // Who offers it knows.
+  if (present !== null && present.campaignId === former?.campaignId && present.state !== former.state)
+    effects.push({ kind: 'tell_campaign', campaignId: present.campaignId });
+  return judged;
+}
+
+/** At the begin of each session, when the device has informed; and again while it is online and does not answer. */
+function tell(before: DeviceState, state: DeviceState, { nowMs, effects }: Decision): DeviceState {
+  const { update, installed } = state.firmware;
+  if (!isOpen(update) || update.state === 'postponed' || update.state === 'restarting') return state;
+  const { told, campaignId, version, size, hash } = update;
+  const hasInformed = before.firmware.installed !== installed;
+  const isUnanswered = update.state === 'offered' && state.presence.connection.isOnline;
+  if (!hasInformed && !(isUnanswered && nowMs >= told.atMs + tellEveryMs)) return state;
+  if (isUnanswered && told.times >= maxTold) return end(state, 'failed', 'no_answer', nowMs);
+  effects.push({ kind: 'tell_upgrade', campaignId, version, size, hash });
+  const noted = { ...update, told: { times: told.times + 1, atMs: nowMs } };
+  return { ...state, firmware: { ...state.firmware, update: noted } };
+}
+
+function judge(state: DeviceState, update: Update, nowMs: number): DeviceState {
+  const { version, formerVersion, downloaded, reachedAtMs } = update;
+  const { installed } = state.firmware;
+  if (downloaded === null) {
+    const hasIt = installed?.version === version && installed.atMs > (reachedAtMs.offered ?? 0);
+    return hasIt ? end(state, 'unknown', 'not_downloaded', nowMs) : state;
+  }
+  const sessionAtMs = newestSessionAtMs(state);
+  const isLater = sessionAtMs > downloaded.sessionAtMs && sessionAtMs >= downloaded.atMs - slackMs;
+  if (isLater && installed !== null && installed.atMs >= Math.max(downloaded.atMs, sessionAtMs - slackMs)) {
+    if (installed.version === version) return end(state, 'proved', null, nowMs);
+    if (installed.version !== formerVersion) return end(state, 'unknown', 'other_version', nowMs);
+    // Without its word that it restarts, the connection alone may have been lost: once.
+    if (downloaded.isRestart) return end(state, 'rolled_back', null, nowMs);
+    return change(state, { state: 'downloaded', downloaded: { ...downloaded, sessionAtMs, isRestart: true } }, nowMs);
+  }
+  const isGone = !state.presence.connection.isOnline || isLater;
+  return update.state === 'downloaded' && isGone ? change(state, { state: 'restarting' }, nowMs) : state;
+}
+
+function endOverdue(state: DeviceState, nowMs: number): DeviceState {
+  const { update } = state.firmware;
+  if (update === null || endsAtMs(update) > nowMs) return state;
+  switch (update.state) {
+    case 'postponed':
+      return change(state, { state: 'offered', told: { times: 0, atMs: 0 } }, nowMs);
+    case 'offered':
+      return end(state, 'failed', 'not_reached', nowMs);
+    case 'downloaded':
+      return end(state, 'failed', 'not_installed', nowMs);
+    case 'restarting':
+      return state.presence.connection.isOnline
+        ? end(state, 'unknown', 'no_version', nowMs)
+        : end(state, 'failed', 'not_back', nowMs);
+    default:
+      return end(state, 'failed', 'too_slow', nowMs);
+  }
+}

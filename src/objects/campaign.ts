@@ -1,0 +1,321 @@
+// One campaign: offers firmware to the devices of a product, wave by wave, and pauses itself if a wave goes wrong. Each device decides about
+// its update; this object asks it, at once when the device tells of a change, else ever more rarely. Works in rounds, by its alarm alone.
+import { DurableObject } from 'cloudflare:workers';
+import { openDatabase } from '../db/client.ts';
+import { listDevicesAfter } from '../db/devices/devices.ts';
+import { setCampaignState } from '../db/products/firmware.ts';
+import { readFigures } from '../db/products/products.ts';
+import type { UpdateReport } from '../domain/device/firmware/updates.ts';
+import { countFailures, isOver, isSettled, mayOffer, pauseCauseOf, type WaveCounts } from '../domain/firmware/waves.ts';
+import { offsetOf, type PageRequest } from '../domain/pagination.ts';
+import { accept, RefusedError, refuse, type Outcome } from '../domain/refusal.ts';
+import { dayMs, hourMs, minuteMs, secondMs, toIso } from '../domain/time.ts';
+import { isDeviceId } from '../domain/topics.ts';
+import { describeError, log } from '../log.ts';
+import { hashBeginLength, type Manifest } from '../protocol/firmware.ts';
+import type { CampaignBody, CampaignOutcome, CampaignView } from '../protocol/http/firmware.ts';
+import type { CampaignState, pauseCauses } from '../protocol/vocabulary.ts';
+import { callDevice } from './calls/stubs.ts';
+import { within } from './calls/within.ts';
+
+/** As many a second as learn a change of their product (`productDevicesPerSecond`). */
+const perRound = 200;
+const roundMs = secondMs;
+const answerMs = 10 * secondMs;
+/** If the object ends in the midst of a round. */
+const nextRoundMs = 15 * secondMs;
+/** A device whose state lasts is asked after a quarter of that time again. */
+const lookAfterMs = { least: 5 * secondMs, most: 6 * hourMs };
+/** While its time has not come, and while D1 does not answer. */
+const waitMs = minuteMs;
+const keptMs = 90 * dayMs;
+
+export type CampaignOrder = {
+  productId: number;
+  productKey: string;
+  manifest: Manifest;
+  createdAtMs: number;
+  order: CampaignBody;
+};
+/** `filledWave`: the newest wave whose devices are all listed. */
+type Run = CampaignOrder & {
+  state: CampaignState;
+  pausedBecause: (typeof pauseCauses)[number] | null;
+  forgiven: { failures: number; away: number };
+  wave: number;
+  filledWave: number;
+  settledAtMs: number | null;
+  endedAtMs: number | null;
+  /** D1 has this state. */
+  written: CampaignState;
+};
+type Row = {
+  device_id: string;
+  wave: number;
+  state: CampaignOutcome;
+  reason: CampaignView['list'][number]['reason'];
+  since: number;
+};
+
+const openStates = "('offered', 'accepted', 'downloading', 'downloaded', 'restarting', 'postponed')";
+const notFound = refuse({ kind: 'not_found', what: 'campaign' });
+
+export class Campaign extends DurableObject<Env> {
+  readonly #campaignId = this.ctx.id.name ?? '';
+  readonly #sql = this.ctx.storage.sql;
+
+  /** The same again changes nothing. */
+  async start(order: CampaignOrder): Promise<void> {
+    if (this.#run !== undefined) return;
+    this.ctx.storage.transactionSync(() => {
+      this.#sql.exec(
+        `CREATE TABLE device (device_id TEXT PRIMARY KEY, row INTEGER, wave INTEGER NOT NULL, state TEXT NOT NULL DEFAULT 'waiting',
+           reason TEXT, since INTEGER NOT NULL DEFAULT 0, look_at INTEGER NOT NULL DEFAULT 0, is_away INTEGER NOT NULL DEFAULT 0,
+           usually_away REAL NOT NULL DEFAULT 0);
+         CREATE INDEX device_by_state ON device (state, look_at);
+         CREATE INDEX device_by_wave ON device (wave, state)`,
+      );
+      const begin = {
+        state: 'running',
+        written: 'running',
+        pausedBecause: null,
+        wave: 0,
+        filledWave: -1,
+        cursor: 0,
+      } as const;
+      const open = { forgiven: { failures: 0, away: 0 }, settledAtMs: null, endedAtMs: null };
+      this.ctx.storage.kv.put<Run>('run', { ...order, ...begin, ...open });
+    });
+    await this.ctx.storage.setAlarm(Date.now());
+  }
+
+  view(page: PageRequest): Outcome<CampaignView> {
+    const run = this.#run;
+    if (run === undefined) return notFound;
+    const { order, manifest, state, createdAtMs, endedAtMs, pausedBecause, wave } = run;
+    const offset = offsetOf(page);
+    const rows = this.#rows(`true ORDER BY wave, rowid LIMIT ${page.size} OFFSET ${offset}`);
+    return accept({
+      campaignId: this.#campaignId,
+      version: manifest.version,
+      state,
+      createdAt: toIso(createdAtMs),
+      endedAt: toIso(endedAtMs),
+      pausedBecause,
+      order,
+      wave,
+      waves: order.waves.map((_, index) => this.#countWave(index)),
+      list: rows.map(({ device_id: deviceId, since, ...row }) => ({ ...row, deviceId, since: toIso(since) })),
+      total: this.#sql.exec<{ count: number }>('SELECT count(*) AS count FROM device').one().count,
+      ...page,
+    });
+  }
+
+  /** Answers when D1 has it: a device that is downloading gets no further range. */
+  async change(change: 'pause' | 'resume' | 'stop'): Promise<Outcome<null>> {
+    const run = this.#run;
+    if (run === undefined) return notFound;
+    if (run.endedAtMs !== null) return refuse({ kind: 'campaign_over', campaignId: this.#campaignId });
+    if (change === 'pause') this.#change({ state: 'paused', pausedBecause: 'maker' });
+    if (change === 'stop') this.#end('stopped');
+    if (change === 'resume') {
+      const wave = this.#countWave(run.wave);
+      const forgiven = { failures: countFailures(wave), away: wave.away };
+      this.#change({ state: 'running', pausedBecause: null, forgiven });
+    }
+    await this.#writeState();
+    await this.ctx.storage.setAlarm(Date.now());
+    return accept(null);
+  }
+
+  /** Something became of the device's update. */
+  async look(deviceId: string): Promise<void> {
+    if (this.#run === undefined) return;
+    this.#sql.exec('UPDATE device SET look_at = 0 WHERE device_id = ?', deviceId);
+    const alarmAt = (await this.ctx.storage.getAlarm()) ?? Infinity;
+    if (alarmAt > Date.now() + roundMs) await this.ctx.storage.setAlarm(Date.now() + roundMs);
+  }
+
+  /** The alarm of the next round stands before the calls: the object may end in their midst. */
+  override async alarm(): Promise<void> {
+    const run = this.#run;
+    if (run === undefined) return;
+    const nowMs = Date.now();
+    if (nowMs >= (run.endedAtMs ?? Infinity) + keptMs) return this.ctx.storage.deleteAll();
+    await this.ctx.storage.setAlarm(nowMs + nextRoundMs);
+    try {
+      await this.#fillWave(run);
+      const looks = this.#take(`state IN ${openStates} AND look_at <= ${nowMs}`, nowMs, perRound);
+      const offers = this.#mayOffer
+        ? this.#take(`state = 'waiting' AND wave <= ${run.wave}`, nowMs, perRound - looks.length)
+        : [];
+      await within(roundMs, Promise.all([...looks, ...offers].map((row) => this.#ask(run, row))));
+      this.#judge();
+      await this.#writeState();
+    } catch (error) {
+      log('warn', 'round of a campaign failed', { campaignId: this.#campaignId, ...describeError(error) });
+    }
+    await this.#plan();
+  }
+
+  get #mayOffer(): boolean {
+    const run = this.#run;
+    return run?.state === 'running' && mayOffer(run.order, Date.now());
+  }
+
+  /** Lists devices of the present wave, in the order of their rows in D1, behind those of the waves before. */
+  async #fillWave({ order, wave, productId, filledWave, state }: Run): Promise<void> {
+    const wanted = order.waves[wave];
+    if (state !== 'running' || filledWave >= wave || wanted === undefined) return;
+    const isNamed = 'devices' in wanted;
+    const listed = isNamed
+      ? wanted.devices.map((deviceId) => ({ id: null, deviceId }))
+      : await this.#list(productId, wanted);
+    const insert =
+      "INSERT OR IGNORE INTO device (device_id, row, wave) SELECT value ->> 'deviceId', value ->> 'id', ? FROM json_each(?)";
+    this.#sql.exec(insert, wave, JSON.stringify(listed));
+    if (isNamed || listed.length < perRound) this.#change({ filledWave: wave });
+  }
+
+  async #list(productId: number, { percent }: { percent: number }) {
+    const database = openDatabase(this.env.DB, 'first-primary');
+    const { devices } = await readFigures(database, productId, 0);
+    const query = 'SELECT count(*) AS listed, coalesce(max(row), 0) AS newest FROM device';
+    const { listed, newest } = this.#sql.exec<{ listed: number; newest: number }>(query).one();
+    const missing = percent === 100 ? Infinity : Math.ceil((devices * percent) / 100) - listed;
+    const rows = await listDevicesAfter(database, newest, Math.max(0, Math.min(missing, perRound)), { productId });
+    return rows.map(({ id, deviceId }) => ({ id, deviceId }));
+  }
+
+  /** Notes them as asked, before they are. */
+  #take(where: string, nowMs: number, limit: number): Row[] {
+    const chosen = `SELECT device_id FROM device WHERE ${where} ORDER BY look_at LIMIT ${Math.max(0, limit)}`;
+    return this.#sql
+      .exec<Row>(`UPDATE device SET look_at = ? WHERE device_id IN (${chosen}) RETURNING *`, nowMs + answerMs)
+      .toArray();
+  }
+
+  async #ask(run: Run, row: Row): Promise<void> {
+    const { productKey, manifest, createdAtMs: orderedAtMs } = run;
+    const { version, size, sha256, minimumVersion = null, security: isSecurity = false } = manifest;
+    const { device_id: deviceId } = row;
+    const hash = sha256.slice(0, hashBeginLength);
+    const campaignId = this.#campaignId;
+    const offer = { campaignId, orderedAtMs, productKey, version, minimumVersion, size, hash, isSecurity };
+    // It was paused meanwhile.
+    if (row.state === 'waiting' && !this.#mayOffer) return;
+    const isStopped = this.#run?.state === 'stopped';
+    try {
+      const answered = isDeviceId(deviceId)
+        ? await within(
+            answerMs,
+            callDevice(this.env, deviceId, 'idempotent').offerUpdate(offer, isStopped, row.state === 'waiting'),
+          )
+        : notFound;
+      if (answered === undefined) return;
+      if (answered.ok) this.#note(row, answered.value);
+      // Its object has not begun, or never will again: it cannot be away.
+      else this.#note(row, { state: 'skipped', reason: 'deleted', isOnline: true, usuallyAway: null });
+    } catch (error) {
+      // Logged by the call. It is asked again.
+      if (!(error instanceof RefusedError)) throw error;
+    }
+  }
+
+  #note(
+    row: Row,
+    {
+      state,
+      reason,
+      isOnline,
+      usuallyAway,
+    }: Omit<UpdateReport, 'reason'> & { reason: Row['reason']; usuallyAway: number | null },
+  ): void {
+    const nowMs = Date.now();
+    const since = row.state === state ? row.since : nowMs;
+    const lookAt = nowMs + Math.min(Math.max((nowMs - since) / 4, lookAfterMs.least), lookAfterMs.most);
+    this.#sql.exec(
+      `UPDATE device SET state = ?, reason = ?, since = ?, look_at = ?, is_away = ?, usually_away = coalesce(?, usually_away)
+       WHERE device_id = ?`,
+      ...[state, reason, since, lookAt, isOnline ? 0 : 1, usuallyAway, row.device_id],
+    );
+  }
+
+  /** Pauses, goes on to the next wave, or ends. */
+  #judge(): void {
+    const run = this.#run;
+    if (run?.state !== 'running') return;
+    const { order, wave, filledWave, settledAtMs, forgiven } = run;
+    const nowMs = Date.now();
+    const counts = this.#countWave(wave);
+    const cause = pauseCauseOf(counts, order.stopAt, forgiven);
+    if (cause !== undefined) {
+      this.#change({ state: 'paused', pausedBecause: cause });
+      log('warn', 'campaign paused', { campaignId: this.#campaignId, cause, wave, ...counts.outcomes });
+      return;
+    }
+    if (isOver(order, nowMs)) return this.#end('done');
+    if (filledWave < wave || !isSettled(counts)) return this.#change({ settledAtMs: null });
+    if (settledAtMs === null) this.#change({ settledAtMs: nowMs });
+    if (nowMs < (settledAtMs ?? nowMs) + order.waitSeconds * secondMs) return;
+    if (wave + 1 === order.waves.length) return this.#end('done');
+    this.#change({ wave: wave + 1, settledAtMs: null, forgiven: { failures: 0, away: 0 } });
+  }
+
+  /** What was not offered stays so; what was goes on to its end. */
+  #end(state: 'stopped' | 'done'): void {
+    this.#change({ state, pausedBecause: null, endedAtMs: Date.now() });
+    this.#sql.exec("UPDATE device SET state = 'superseded', reason = 'stopped' WHERE state = 'waiting'");
+    if (state === 'stopped') this.#sql.exec(`UPDATE device SET look_at = 0 WHERE state IN ${openStates}`);
+  }
+
+  async #writeState(): Promise<void> {
+    const run = this.#run;
+    if (run === undefined || run.written === run.state) return;
+    await setCampaignState(openDatabase(this.env.DB, 'first-primary'), this.#campaignId, run.state);
+    this.#change({ written: run.state });
+  }
+
+  async #plan(): Promise<void> {
+    const run = this.#run;
+    if (run === undefined) return;
+    const nowMs = Date.now();
+    const { at } = this.#sql
+      .exec<{ at: number | null }>(`SELECT min(look_at) AS at FROM device WHERE state IN ${openStates}`)
+      .one();
+    const isFilling = run.state === 'running' && run.filledWave < run.wave;
+    const isOffering = this.#mayOffer && this.#rows(`state = 'waiting' AND wave <= ${run.wave} LIMIT 1`).length > 0;
+    const next = [at ?? Infinity, isFilling || isOffering ? nowMs : Infinity];
+    if (run.endedAtMs === null)
+      next.push((run.settledAtMs ?? nowMs) + (run.settledAtMs === null ? waitMs : run.order.waitSeconds * secondMs));
+    if (run.written !== run.state) next.push(nowMs + waitMs);
+    if (run.endedAtMs !== null) next.push(run.endedAtMs + keptMs);
+    await this.ctx.storage.setAlarm(Math.max(Math.min(...next), nowMs + roundMs));
+  }
+
+  #countWave(wave: number): WaveCounts {
+    const updated = "state IN ('restarting', 'proved', 'rolled_back', 'unknown', 'failed')";
+    const rows = this.#sql
+      .exec<{ state: CampaignOutcome; count: number; away: number; usual: number }>(
+        `SELECT state, count(*) AS count, sum(iif(${updated}, is_away, 0)) AS away, sum(iif(${updated}, usually_away, 0)) AS usual
+         FROM device WHERE wave = ? GROUP BY state`,
+        wave,
+      )
+      .toArray();
+    const sum = (name: 'count' | 'away' | 'usual') => rows.reduce((total, row) => total + row[name], 0);
+    const outcomes = Object.fromEntries(rows.map(({ state, count }) => [state, count]));
+    return { devices: sum('count'), outcomes, away: sum('away'), usuallyAway: sum('usual') };
+  }
+
+  #rows(where: string): Row[] {
+    return this.#sql.exec<Row>(`SELECT device_id, wave, state, reason, since FROM device WHERE ${where}`).toArray();
+  }
+
+  get #run(): Run | undefined {
+    return this.ctx.storage.kv.get<Run>('run');
+  }
+
+  #change(change: Partial<Run>): void {
+    this.ctx.storage.kv.put('run', { ...this.#run, ...change });
+  }
+}

@@ -1,0 +1,49 @@
+// The firmware of one device, and images at `/f/{token}`, over HTTP: parse, one service call, answer. A part of an image is answered exactly,
+// or refused: a whole image in place of a part would corrupt what a device has.
+import { signedInFor } from '../../http/authenticate.ts';
+import { answer, declaring, deviceErrors } from '../../http/envelope.ts';
+import { createRouter, routesAbout } from '../../http/router.ts';
+import { deletedDeviceSchema } from '../../protocol/http/devices.ts';
+import { deviceFirmwareSchema } from '../../protocol/http/firmware.ts';
+import * as firmware from '../../services/devices/firmware.ts';
+
+const route = routesAbout('Firmware');
+const mayRead = declaring(signedInFor('readReports'), ...deviceErrors);
+const mayPostpone = declaring(signedInFor('postponeUpdate'), ...deviceErrors, 'device_not_activated');
+const path = '/{deviceId}/firmware';
+
+export const deviceFirmwareRoutes = createRouter()
+  .openapi(
+    route('get', path, mayRead('Read what a device runs, and how far its update is', deviceFirmwareSchema)),
+    (c) => answer(c, firmware.readFirmware(c.var.context, c.var.caller, c.req.valid('param').deviceId)),
+  )
+  .openapi(
+    route('post', `${path}/postpone`, {
+      ...mayPostpone('Put off an update for 30 days', deletedDeviceSchema, 'not_found', 'update_needed'),
+      description: 'As long as nothing of it was fetched, and unless its maker marked it as relevant to security.',
+    }),
+    (c) => answer(c, firmware.postponeUpdate(c.var.context, c.var.caller, c.req.valid('param').deviceId)),
+  );
+
+export const imageRoutes = createRouter();
+
+imageRoutes.get('/:token/manifest', async (c) =>
+  c.text(await firmware.readSignedManifest(c.var.context, c.req.param('token'))),
+);
+
+imageRoutes.get('/:token', async (c) => {
+  const asked = c.req.header('Range');
+  const headers = { range: asked, ifRange: c.req.header('If-Range') };
+  const { size, etag, ...image } = await firmware.openImage(c.var.context, c.req.param('token'), headers);
+  c.header('ETag', etag);
+  c.header('Accept-Ranges', 'bytes');
+  if (image.problem !== null) {
+    c.header('Content-Range', `bytes */${size}`);
+    return c.body(null, image.problem === 'outside' ? 416 : 412);
+  }
+  const { offset, length } = image.range;
+  c.header('Content-Type', 'application/octet-stream');
+  c.header('Content-Length', String(length));
+  if (asked !== undefined) c.header('Content-Range', `bytes ${offset}-${offset + length - 1}/${size}`);
+  return c.newResponse(image.body as never, asked === undefined ? 200 : 206);
+});

@@ -1,0 +1,68 @@
+// The firmware of one device: how far its update is, putting it off, and its image for whoever has the address. The device decides
+// whether its update is open, the campaign in D1 whether it may go on.
+import { readLinkToken } from '../../crypto/link-token.ts';
+import { findImage } from '../../db/products/firmware.ts';
+import { actorOf, type Actor } from '../../domain/access.ts';
+import { readRange, type ByteRange } from '../../domain/firmware/images.ts';
+import { notFound, RefusedError } from '../../domain/refusal.ts';
+import { holdToShield } from '../../pacing/rate-limits.ts';
+import type { DeviceFirmware } from '../../protocol/http/firmware.ts';
+import type { ServiceContext } from '../../context.ts';
+import { askDeviceAs, decide, decideAs } from './device-access.ts';
+
+export function readFirmware(context: ServiceContext, caller: Actor, deviceId: string): Promise<DeviceFirmware> {
+  const actor = actorOf(caller);
+  return askDeviceAs<DeviceFirmware>(context, actor, deviceId, {
+    action: 'readReports',
+    ask: (device) => device.firmware(actor),
+    ifInactive: () => ({ installed: null, update: null }),
+  });
+}
+
+export async function postponeUpdate(context: ServiceContext, caller: Actor, deviceId: string) {
+  const event = { kind: 'update_postponed', actor: actorOf(caller) } as const;
+  await decideAs(context, deviceId, 'postponeUpdate', event);
+  return { deviceId };
+}
+
+export async function readSignedManifest(context: ServiceContext, token: string): Promise<string> {
+  const { image, allow } = await findImageOf(context, token);
+  await allow(null);
+  return image.signedManifest;
+}
+
+/** `problem`: none of it is asked for, or another image. */
+type OpenImage = { size: number; etag: string } & (
+  { problem: 'outside' | 'other_image' } | { problem: null; range: ByteRange; body: ReadableStream }
+);
+
+/** @param headers of the request: `range` undefined for the whole image */
+export async function openImage(
+  context: ServiceContext,
+  token: string,
+  headers: { range: string | undefined; ifRange: string | undefined },
+): Promise<OpenImage> {
+  const { image, allow } = await findImageOf(context, token);
+  const { size, sha256, name } = image;
+  const about = { size, etag: `"${sha256}"` };
+  const range = headers.range === undefined ? { offset: 0, length: size } : readRange(headers.range, size);
+  if (headers.range !== undefined && (headers.ifRange ?? about.etag) !== about.etag)
+    return { ...about, problem: 'other_image' };
+  if (range === undefined) return { ...about, problem: 'outside' };
+  await allow(range.offset + range.length);
+  const stored = await context.env.FIRMWARE.get(name, { range });
+  if (stored === null) throw new RefusedError({ kind: 'update_ended' });
+  return { ...about, problem: null, range, body: stored.body };
+}
+
+async function findImageOf(context: ServiceContext, token: string) {
+  await holdToShield(context, 'IMAGE_LIMIT', context.clientAddress);
+  const link = await readLinkToken(context.config.messagingSecrets, 'image', token);
+  if (link === undefined) throw notFound('update');
+  const { deviceId, linkId: campaignId } = link;
+  const image = await findImage(context.replica(), campaignId);
+  if (image === 'gone') throw new RefusedError({ kind: 'update_ended' });
+  if (image === 'paused') throw new RefusedError({ kind: 'campaign_paused' });
+  const allow = (endsAt: number | null) => decide(context, deviceId, { kind: 'image_asked', campaignId, endsAt });
+  return { image, allow };
+}
