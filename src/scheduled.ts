@@ -10,6 +10,7 @@ import { createContext, type ServiceContext } from './context.ts';
 import { reconcilePresence } from './services/operations/presence-reconciliation.ts';
 import { wakeOverdueDevices } from './services/operations/overdue-devices.ts';
 import { deleteUnusedDevices } from './services/operations/unused-devices.ts';
+import { removeLeftFirmware } from './services/products/firmware.ts';
 import { propagateProductChanges } from './services/products/products.ts';
 
 const jobs = {
@@ -19,6 +20,7 @@ const jobs = {
   deleteUnusedDevices,
   wakeOverdueDevices,
   finishDeletions,
+  removeLeftFirmware,
   deleteExpired: ({ primary }: ServiceContext) => deleteExpiredRows(primary(), Date.now()),
 };
 

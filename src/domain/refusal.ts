@@ -112,7 +112,6 @@ export type Refusal =
   | { kind: 'name_taken'; name: 'email' | 'username' | 'product_key' }
   | { kind: 'weak_password'; because: 'short' | 'common' }
   | { kind: 'product_has_devices'; productKey: string }
-  | { kind: 'product_has_firmware'; productKey: string }
   | { kind: 'firmware_exists'; version: string }
   /** A campaign that has not ended brings it. */
   | { kind: 'firmware_in_use'; version: string }

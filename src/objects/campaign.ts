@@ -3,7 +3,7 @@
 import { DurableObject } from 'cloudflare:workers';
 import { openDatabase } from '../db/client.ts';
 import { listDevicesAfter } from '../db/devices/devices.ts';
-import { setCampaignState } from '../db/products/firmware.ts';
+import { deleteCampaign, setCampaignState } from '../db/products/firmware.ts';
 import { readFigures } from '../db/products/products.ts';
 import type { UpdateReport } from '../domain/device/firmware/updates.ts';
 import { countFailures, isOver, isSettled, mayOffer, pauseCauseOf, type WaveCounts } from '../domain/firmware/waves.ts';
@@ -141,9 +141,12 @@ export class Campaign extends DurableObject<Env> {
     const run = this.#run;
     if (run === undefined) return;
     const nowMs = Date.now();
-    if (nowMs >= (run.endedAtMs ?? Infinity) + keptMs) return this.ctx.storage.deleteAll();
     await this.ctx.storage.setAlarm(nowMs + nextRoundMs);
     try {
+      if (nowMs >= (run.endedAtMs ?? Infinity) + keptMs) {
+        await deleteCampaign(this.#database, this.#campaignId);
+        return await this.ctx.storage.deleteAll();
+      }
       await this.#fillWave(run);
       const looks = this.#take(`state IN ${openStates} AND look_at <= ${nowMs}`, nowMs, perRound);
       const offers = this.#mayOffer
@@ -178,7 +181,7 @@ export class Campaign extends DurableObject<Env> {
   }
 
   async #list(productId: number, { percent }: { percent: number }) {
-    const database = openDatabase(this.env.DB, 'first-primary');
+    const database = this.#database;
     const { devices } = await readFigures(database, productId, 0);
     const query = 'SELECT count(*) AS listed, coalesce(max(row), 0) AS newest FROM device';
     const { listed, newest } = this.#sql.exec<{ listed: number; newest: number }>(query).one();
@@ -272,7 +275,7 @@ export class Campaign extends DurableObject<Env> {
   async #writeState(): Promise<void> {
     const run = this.#run;
     if (run === undefined || run.written === run.state) return;
-    await setCampaignState(openDatabase(this.env.DB, 'first-primary'), this.#campaignId, run.state);
+    await setCampaignState(this.#database, this.#campaignId, run.state);
     this.#change({ written: run.state });
   }
 
@@ -309,6 +312,10 @@ export class Campaign extends DurableObject<Env> {
 
   #rows(where: string): Row[] {
     return this.#sql.exec<Row>(`SELECT device_id, wave, state, reason, since FROM device WHERE ${where}`).toArray();
+  }
+
+  get #database() {
+    return openDatabase(this.env.DB, 'first-primary');
   }
 
   get #run(): Run | undefined {

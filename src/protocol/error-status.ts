@@ -11,7 +11,6 @@ export const statusByError = {
   weak_password: 400,
   product_key_exists: 400,
   product_has_devices: 400,
-  product_has_firmware: 400,
   firmware_exists: 400,
   firmware_in_use: 400,
   invalid_firmware: 400,

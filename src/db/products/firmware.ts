@@ -5,6 +5,7 @@ import { offsetOf, type PageRequest } from '../../domain/pagination.ts';
 import type { CampaignState } from '../../protocol/vocabulary.ts';
 import { findRow, insertSelect, type Database } from '../client.ts';
 import { campaigns, firmware, firmwareKeys } from '../schema/firmware.ts';
+import { products } from '../schema/products.ts';
 
 export type FirmwareRow = typeof firmware.$inferSelect;
 type KeyRow = typeof firmwareKeys.$inferSelect;
@@ -69,6 +70,22 @@ export async function setStored(db: Database, productId: number, version: string
 
 export async function deleteFirmware(db: Database, productId: number, version: string): Promise<void> {
   await db.delete(firmware).where(ofVersion(productId, version));
+}
+
+/** Of deleted products. */
+export function listLeftFirmware(db: Database, limit: number): Promise<FirmwareRow[]> {
+  return db.select().from(firmware).where(isLeft(firmware)).limit(limit);
+}
+
+export async function deleteLeftRows(db: Database): Promise<void> {
+  for (const table of [firmwareKeys, campaigns]) await db.delete(table).where(isLeft(table));
+}
+
+const isLeft = ({ productId }: Owned) =>
+  sql`${productId} in (select id from ${products} where ${isNotNull(products.deletedAt)})`;
+
+export async function deleteCampaign(db: Database, campaignId: string): Promise<void> {
+  await db.delete(campaigns).where(eq(campaigns.campaignId, campaignId));
 }
 
 export async function setCampaignState(db: Database, campaignId: string, state: CampaignState): Promise<void> {

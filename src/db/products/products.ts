@@ -6,7 +6,6 @@ import { findRow, insertSelect, runTogether, takeExcluded, type Database } from 
 import { countOf, readPageByIndex } from '../pages.ts';
 import { users } from '../schema/accounts.ts';
 import { deviceCounts, devices } from '../schema/devices.ts';
-import { firmware } from '../schema/firmware.ts';
 import {
   productCategoryCounts,
   productChanges,
@@ -142,17 +141,13 @@ export async function updateProduct(
   return row;
 }
 
-/** False when it has devices or firmware, or does not exist. One statement, so that no device is activated in between. */
+/** False when it has devices or does not exist. One statement, so that no device is activated in between. */
 export async function deleteProduct(database: Database, productId: number, deletedAt: number): Promise<boolean> {
   const itsDevices = database.select({ id: devices.id }).from(devices).where(eq(devices.productId, productId));
-  const itsFirmware = database
-    .select({ id: firmware.productId })
-    .from(firmware)
-    .where(eq(firmware.productId, productId));
   const deleted = await database
     .update(products)
     .set({ deletedAt })
-    .where(and(eq(products.id, productId), isNull(products.deletedAt), notExists(itsDevices), notExists(itsFirmware)))
+    .where(and(eq(products.id, productId), isNull(products.deletedAt), notExists(itsDevices)))
     .returning({ id: products.id });
   return deleted.length === 1;
 }

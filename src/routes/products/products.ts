@@ -15,7 +15,7 @@ const mayRead = declaring(signedInFor('readProducts'), 'unauthorized', 'forbidde
 const mayList = declaring(signedInFor('readProducts'), ...callerErrors);
 const mayManage = declaring(signedInFor('manageProducts'), ...callerErrors);
 const creatingErrors = ['product_key_exists', 'too_many_products'] as const;
-const deletingErrors = ['not_found', 'product_has_devices', 'product_has_firmware'] as const;
+const deletingErrors = ['not_found', 'product_has_devices'] as const;
 
 export const productRoutes = createRouter()
   .openapi(

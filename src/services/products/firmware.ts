@@ -24,6 +24,8 @@ import { findOwnProduct } from './products.ts';
 
 const max = { firmwareKeysPerProduct: 4, firmwarePerProduct: 50, campaignsPerProduct: 200 };
 
+const leftPerRun = 50;
+
 const refusedFirmware = (because: Extract<Refusal, { kind: 'firmware_refused' }>['because']) =>
   new RefusedError({ kind: 'firmware_refused', because });
 
@@ -154,6 +156,16 @@ export async function firmwareOf(
       return { campaignId };
     },
   };
+}
+
+/** Firmware, keys and campaigns go with their product. */
+export async function removeLeftFirmware({ env, primary }: ServiceContext): Promise<void> {
+  const db = primary();
+  for (const { productId, version } of await records.listLeftFirmware(db, leftPerRun)) {
+    await env.FIRMWARE.delete(imageNameOf(productId, version));
+    await records.deleteFirmware(db, productId, version);
+  }
+  await records.deleteLeftRows(db);
 }
 
 function viewKey({ keyId, algorithm, createdAt }: Awaited<ReturnType<typeof records.listKeys>>[number]) {

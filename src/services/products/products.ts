@@ -3,7 +3,6 @@
 import { runInBackground, type ServiceContext } from '../../context.ts';
 import type { Database } from '../../db/client.ts';
 import * as records from '../../db/products/products.ts';
-import { listFirmware } from '../../db/products/firmware.ts';
 import { listProductUsage } from '../../db/products/usage.ts';
 import { requireRightOfKey, type Actor } from '../../domain/access.ts';
 import { dateOf } from '../../domain/device/times/calendar.ts';
@@ -88,8 +87,7 @@ export async function removeProduct(context: ServiceContext, actor: Actor, produ
   const product = await findOwnProduct(database, actor, productKey, 'manageProducts');
   if (await records.deleteProduct(database, product.id, Date.now())) return { productKey };
   await findOwnProduct(database, actor, productKey, 'manageProducts');
-  const hasFirmware = (await listFirmware(database, product.id)).length > 0;
-  throw new RefusedError({ kind: hasFirmware ? 'product_has_firmware' : 'product_has_devices', productKey });
+  throw new RefusedError({ kind: 'product_has_devices', productKey });
 }
 
 export async function findOwnProduct(

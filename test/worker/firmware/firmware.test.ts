@@ -1,6 +1,8 @@
 // Firmware over the air through the Worker, its R2 and its objects: what a maker may add, what a device may download, and how an update
 // ends. When it ends in which way is decided in test/unit/device/firmware.test.ts.
+import { env } from 'cloudflare:workers';
 import { describe, expect, it } from 'vitest';
+import { runScheduledJobs } from '../../../src/scheduled.ts';
 import { topicActions } from '../../../src/protocol/mqtt.ts';
 import { bringUp } from '../rig/clients/bridge.ts';
 import { call, createUser, makeProduct } from '../rig/clients/client.ts';
@@ -10,6 +12,12 @@ import * as rig from '../rig/firmware.ts';
 prepareOwnerAndBridge();
 
 const message = async (answer: Promise<{ message: string }>) => (await answer).message;
+const imagesOf = async (productKey: string) => {
+  const { id } = (await env.DB.prepare('select id from products where product_key = ?')
+    .bind(productKey)
+    .first<{ id: number }>())!;
+  return (await env.FIRMWARE.list({ prefix: `${id}/` })).objects.length;
+};
 const stateOf = async (device: Device) => (await rig.firmwareOf(device)).update?.state;
 
 /** A device that is offered 1.2.0. */
@@ -80,14 +88,23 @@ describe('keys and firmware', () => {
     expect(await rig.putImage(productKey, '2', image)).toMatchObject({
       data: { version: '2', manifest: { size: 5_000 } },
     });
-    expect(await message(call('DELETE', `/products/${productKey}`, { token: owner.token }))).toBe(
-      'product_has_firmware',
-    );
     const { data } = await rig.startCampaign(productKey, '2', wave);
     expect(await message(rig.ofProduct('DELETE', productKey, 'firmware/2'))).toBe('firmware_in_use');
     await rig.ofProduct('POST', productKey, `campaigns/${data.campaignId}/stop`);
     expect(await message(rig.ofProduct('DELETE', productKey, 'firmware/2'))).toBe('success');
+    expect(await imagesOf(productKey)).toBe(0);
+  });
+
+  it('go with their product, within a minute', async () => {
+    const { productKey } = await rig.prepareFirmware();
+    expect(await imagesOf(productKey)).toBe(1);
     expect(await message(call('DELETE', `/products/${productKey}`, { token: owner.token }))).toBe('success');
+    await runScheduledJobs(env);
+    expect(await imagesOf(productKey)).toBe(0);
+    for (const table of ['firmware', 'firmware_keys']) {
+      const left = `select count(*) as left from ${table} where product_id = (select id from products where product_key = ?)`;
+      expect(await env.DB.prepare(left).bind(productKey).first('left')).toBe(0);
+    }
   });
 
   it('are nobody else’s', async () => {

@@ -56,6 +56,8 @@ const lifeMs: Partial<Record<UpdateState, number>> = {
 };
 const tellEveryMs = 10 * minuteMs;
 const maxTold = 6;
+/** After a restart. */
+const backForMs = 10 * minuteMs;
 /** The broker's clock, and reports that overtake each other. */
 const slackMs = 2 * secondMs;
 /** Small chips read a few KiB at a time. */
@@ -65,25 +67,38 @@ export const firmwareSlice: Slice<FirmwareSlice> = {
   initial: { installed: null, announcedAtMs: 0, update: null },
   row: 'own',
   isWorthSaving: ({ firmware: saved }, { firmware }) =>
-    saved.installed !== firmware.installed ||
+    (isOpen(firmware.update) && saved.installed !== firmware.installed) ||
+    versionIn(saved) !== versionIn(firmware) ||
     saved.announcedAtMs !== firmware.announcedAtMs ||
     saved.update?.campaignId !== firmware.update?.campaignId ||
     saved.update?.state !== firmware.update?.state ||
     saved.update?.told !== firmware.update?.told ||
     saved.update?.downloaded !== firmware.update?.downloaded ||
     tenths(saved.update) !== tenths(firmware.update),
-  dueAtMs: ({ firmware: { update }, presence }) => {
+  dueAtMs: (state) => {
+    const { update } = state.firmware;
     if (update === null) return Infinity;
-    const isTelling = update.state === 'offered' && presence.connection.isOnline;
-    return Math.min(endsAtMs(update), isTelling ? update.told.atMs + tellEveryMs : Infinity);
+    const isTelling = update.state === 'offered' && state.presence.connection.isOnline;
+    return Math.min(endsAtMs(state), isTelling ? update.told.atMs + tellEveryMs : Infinity);
   },
   onNewOwner: 'keep',
   onMove: ({ firmware }) => ({ ...firmware, update: null }),
 };
 
+const versionIn = ({ installed }: FirmwareSlice) => JSON.stringify({ ...installed, atMs: 0 });
 const tenths = (update: Update | null) => Math.floor((update?.percent ?? 0) / 10);
 /** Infinity: it has ended. */
-export const endsAtMs = ({ state, movedAtMs }: Update) => movedAtMs + (lifeMs[state] ?? Infinity);
+export function endsAtMs({ firmware: { update }, presence }: DeviceState): number {
+  if (update === null) return Infinity;
+  const { isOnline, onlineSinceMs } = presence.connection;
+  // It is back, or has not gone: what it runs it says soon, or never.
+  const isBack = update.state === 'restarting' && isOnline;
+  if (isBack) return Math.max(update.movedAtMs, onlineSinceMs ?? 0) + backForMs;
+  return update.movedAtMs + (lifeMs[update.state] ?? Infinity);
+}
+
+/** Its owner has not put it off. */
+const isUnderWay = (update: Update | null): update is Update => isOpen(update) && update.state !== 'postponed';
 const isOpen = (update: Update | null): update is Update => update !== null && lifeMs[update.state] !== undefined;
 
 function newestSessionAtMs({ presence, firmware }: DeviceState): number {
@@ -161,7 +176,7 @@ export const postponeUpdate: Handler<'update_postponed'> = (state, _, { nowMs })
 /** A part of the image is about to be sent. `endsAt`: the byte behind it; null of the manifest. */
 export const noteFetch: Handler<'image_asked'> = (state, { campaignId, endsAt }, { nowMs }) => {
   const { update } = state.firmware;
-  if (update?.campaignId !== campaignId || !isOpen(update)) return refused(state, { kind: 'update_ended' });
+  if (update?.campaignId !== campaignId || !isUnderWay(update)) return refused(state, { kind: 'update_ended' });
   const fetches = spend(state.budgets.fetches, fetchesPerMinute, nowMs);
   if (fetches === undefined) {
     const limit = 'imageRequestsPerMinute';
@@ -193,12 +208,12 @@ export function takeUpdateMessage(
     case 'inform':
       return { ...state, firmware: { ...state.firmware, installed: { ...message.body, atMs } } };
     case 'progress':
-      return isOpen(update) ? takeProgress(state, update, message.body, nowMs) : state;
+      return isUnderWay(update) ? takeProgress(state, update, message.body, nowMs) : state;
     case 'get': {
       const { offset, length, manifest: isManifest = false } = message.body;
-      const campaignId = isOpen(update) ? update.campaignId : null;
+      const campaignId = isUnderWay(update) ? update.campaignId : null;
       effects.push({ kind: 'send_image', campaignId, offset, length, isManifest });
-      const isInside = isOpen(update) && !isManifest && offset < update.size;
+      const isInside = isUnderWay(update) && !isManifest && offset < update.size;
       return isInside ? noteBytes(state, update, offset + length, nowMs) : state;
     }
   }
@@ -244,12 +259,12 @@ export function followUpdate(before: DeviceState, state: DeviceState, decision: 
 /** At the begin of each session, when the device has informed; and again while it is online and does not answer. */
 function tell(before: DeviceState, state: DeviceState, { nowMs, effects }: Decision): DeviceState {
   const { update, installed } = state.firmware;
-  if (!isOpen(update) || update.state === 'postponed' || update.state === 'restarting') return state;
+  if (!isUnderWay(update) || update.state === 'restarting') return state;
   const { told, campaignId, version, size, hash } = update;
   const hasInformed = before.firmware.installed !== installed;
   const isUnanswered = update.state === 'offered' && state.presence.connection.isOnline;
   if (!hasInformed && !(isUnanswered && nowMs >= told.atMs + tellEveryMs)) return state;
-  if (isUnanswered && told.times >= maxTold) return end(state, 'failed', 'no_answer', nowMs);
+  if (!hasInformed && told.times >= maxTold) return end(state, 'failed', 'no_answer', nowMs);
   effects.push({ kind: 'tell_upgrade', campaignId, version, size, hash });
   const noted = { ...update, told: { times: told.times + 1, atMs: nowMs } };
   return { ...state, firmware: { ...state.firmware, update: noted } };
@@ -277,7 +292,7 @@ function judge(state: DeviceState, update: Update, nowMs: number): DeviceState {
 
 function endOverdue(state: DeviceState, nowMs: number): DeviceState {
   const { update } = state.firmware;
-  if (update === null || endsAtMs(update) > nowMs) return state;
+  if (update === null || endsAtMs(state) > nowMs) return state;
   switch (update.state) {
     case 'postponed':
       return change(state, { state: 'offered', told: { times: 0, atMs: 0 } }, nowMs);

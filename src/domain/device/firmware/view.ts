@@ -6,7 +6,9 @@ import type { Transition } from '../core/history.ts';
 import type { DeviceState } from '../core/state.ts';
 import { endsAtMs } from './updates.ts';
 
-export function viewFirmware({ firmware: { installed, update } }: DeviceState): DeviceFirmware {
+export function viewFirmware(state: DeviceState): DeviceFirmware {
+  const { installed, update } = state.firmware;
+  const endsAt = endsAtMs(state);
   const viewInstalled = ({ atMs, ...inform }: NonNullable<typeof installed>) => ({
     ...inform,
     reportedAt: toIso(atMs),
@@ -22,7 +24,7 @@ export function viewFirmware({ firmware: { installed, update } }: DeviceState): 
       error: update.error,
       percent: update.percent,
       security: update.isSecurity,
-      endsAt: Number.isFinite(endsAtMs(update)) ? toIso(endsAtMs(update)) : null,
+      endsAt: Number.isFinite(endsAt) ? toIso(endsAt) : null,
       steps: Object.entries(update.reachedAtMs)
         .sort(([, one], [, other]) => one - other)
         .map(([state, atMs]) => ({ state: state as UpdateState, time: toIso(atMs) })),
