@@ -5,17 +5,16 @@ import { openDatabase } from '../db/client.ts';
 import { listDevicesAfter } from '../db/devices/devices.ts';
 import { deleteCampaign, setCampaignState } from '../db/products/firmware.ts';
 import { readFigures } from '../db/products/products.ts';
-import type { UpdateReport } from '../domain/device/firmware/updates.ts';
 import { countFailures, isOver, isSettled, mayOffer, pauseCauseOf, type WaveCounts } from '../domain/firmware/waves.ts';
 import { offsetOf, type PageRequest } from '../domain/pagination.ts';
-import { accept, RefusedError, refuse, type Outcome } from '../domain/refusal.ts';
+import { accept, refuse, type Outcome } from '../domain/refusal.ts';
 import { dayMs, hourMs, minuteMs, secondMs, toIso } from '../domain/time.ts';
 import { isDeviceId } from '../domain/topics.ts';
 import { describeError, log } from '../log.ts';
 import { hashBeginLength, type Manifest } from '../protocol/firmware.ts';
 import type { CampaignBody, CampaignOutcome, CampaignView } from '../protocol/http/firmware.ts';
-import type { CampaignState, pauseCauses } from '../protocol/vocabulary.ts';
-import { callDevice } from './calls/stubs.ts';
+import type { CampaignState } from '../protocol/vocabulary.ts';
+import { callDevice, resultOr } from './calls/stubs.ts';
 import { within } from './calls/within.ts';
 
 /** As many a second as learn a change of their product (`productDevicesPerSecond`). */
@@ -37,27 +36,27 @@ export type CampaignOrder = {
   createdAtMs: number;
   order: CampaignBody;
 };
-/** `filledWave`: the newest wave whose devices are all listed. */
+/** `isFilled`: the devices of the wave are all listed. `settledAtMs`: when the last of them had an end. `written`: what D1 knows. */
 type Run = CampaignOrder & {
   state: CampaignState;
-  pausedBecause: (typeof pauseCauses)[number] | null;
+  written: CampaignState;
+  pausedBecause: CampaignView['pausedBecause'];
   forgiven: { failures: number; away: number };
   wave: number;
-  filledWave: number;
+  isFilled: boolean;
   settledAtMs: number | null;
   endedAtMs: number | null;
-  /** D1 has this state. */
-  written: CampaignState;
 };
-type Row = {
-  device_id: string;
-  wave: number;
-  state: CampaignOutcome;
-  reason: CampaignView['list'][number]['reason'];
-  since: number;
-};
+type Item = CampaignView['list'][number];
+type Row = Omit<Item, 'since'> & { since: number };
+type Report = Pick<Item, 'state' | 'reason'> & { isOnline: boolean; usuallyAway: number | null };
 
+const beginning = { wave: 0, isFilled: false, forgiven: { failures: 0, away: 0 }, settledAtMs: null };
 const openStates = "('offered', 'accepted', 'downloading', 'downloaded', 'restarting', 'postponed')";
+/** Devices that have restarted, or should have. */
+const updatedStates = "('restarting', 'proved', 'rolled_back', 'unknown', 'failed')";
+/** Its object has not begun, or never will again. */
+const gone: Report = { state: 'skipped', reason: 'deleted', isOnline: true, usuallyAway: null };
 const notFound = refuse({ kind: 'not_found', what: 'campaign' });
 
 export class Campaign extends DurableObject<Env> {
@@ -67,25 +66,15 @@ export class Campaign extends DurableObject<Env> {
   /** The same again changes nothing. */
   async start(order: CampaignOrder): Promise<void> {
     if (this.#run !== undefined) return;
-    this.ctx.storage.transactionSync(() => {
-      this.#sql.exec(
-        `CREATE TABLE device (device_id TEXT PRIMARY KEY, row INTEGER, wave INTEGER NOT NULL, state TEXT NOT NULL DEFAULT 'waiting',
-           reason TEXT, since INTEGER NOT NULL DEFAULT 0, look_at INTEGER NOT NULL DEFAULT 0, is_away INTEGER NOT NULL DEFAULT 0,
-           usually_away REAL NOT NULL DEFAULT 0);
-         CREATE INDEX device_by_state ON device (state, look_at);
-         CREATE INDEX device_by_wave ON device (wave, state)`,
-      );
-      const begin = {
-        state: 'running',
-        written: 'running',
-        pausedBecause: null,
-        wave: 0,
-        filledWave: -1,
-        cursor: 0,
-      } as const;
-      const open = { forgiven: { failures: 0, away: 0 }, settledAtMs: null, endedAtMs: null };
-      this.ctx.storage.kv.put<Run>('run', { ...order, ...begin, ...open });
-    });
+    this.#sql.exec(
+      `CREATE TABLE device (deviceId TEXT PRIMARY KEY, row INTEGER, wave INTEGER NOT NULL, state TEXT NOT NULL DEFAULT 'waiting',
+         reason TEXT, since INTEGER NOT NULL DEFAULT 0, lookAt INTEGER NOT NULL DEFAULT 0, isAway INTEGER NOT NULL DEFAULT 0,
+         usuallyAway REAL NOT NULL DEFAULT 0);
+       CREATE INDEX device_by_state ON device (state, lookAt);
+       CREATE INDEX device_by_wave ON device (wave, state)`,
+    );
+    const begin = { state: 'running', written: 'running', pausedBecause: null, endedAtMs: null } as const;
+    this.ctx.storage.kv.put<Run>('run', { ...order, ...begin, ...beginning });
     await this.ctx.storage.setAlarm(Date.now());
   }
 
@@ -93,8 +82,7 @@ export class Campaign extends DurableObject<Env> {
     const run = this.#run;
     if (run === undefined) return notFound;
     const { order, manifest, state, createdAtMs, endedAtMs, pausedBecause, wave } = run;
-    const offset = offsetOf(page);
-    const rows = this.#rows(`true ORDER BY wave, rowid LIMIT ${page.size} OFFSET ${offset}`);
+    const rows = this.#rows(`true ORDER BY wave, rowid LIMIT ${page.size} OFFSET ${offsetOf(page)}`);
     return accept({
       campaignId: this.#campaignId,
       version: manifest.version,
@@ -105,7 +93,7 @@ export class Campaign extends DurableObject<Env> {
       order,
       wave,
       waves: order.waves.map((_, index) => this.#countWave(index)),
-      list: rows.map(({ device_id: deviceId, since, ...row }) => ({ ...row, deviceId, since: toIso(since) })),
+      list: rows.map(({ since, ...row }) => ({ ...row, since: toIso(since) })),
       total: this.#sql.exec<{ count: number }>('SELECT count(*) AS count FROM device').one().count,
       ...page,
     });
@@ -131,7 +119,7 @@ export class Campaign extends DurableObject<Env> {
   /** Something became of the device's update. */
   async look(deviceId: string): Promise<void> {
     if (this.#run === undefined) return;
-    this.#sql.exec('UPDATE device SET look_at = 0 WHERE device_id = ?', deviceId);
+    this.#sql.exec('UPDATE device SET lookAt = 0 WHERE deviceId = ?', deviceId);
     const alarmAt = (await this.ctx.storage.getAlarm()) ?? Infinity;
     if (alarmAt > Date.now() + roundMs) await this.ctx.storage.setAlarm(Date.now() + roundMs);
   }
@@ -148,7 +136,7 @@ export class Campaign extends DurableObject<Env> {
         return await this.ctx.storage.deleteAll();
       }
       await this.#fillWave(run);
-      const looks = this.#take(`state IN ${openStates} AND look_at <= ${nowMs}`, nowMs, perRound);
+      const looks = this.#take(`(${this.#isWatched}) AND lookAt <= ${nowMs}`, nowMs, perRound);
       const offers = this.#mayOffer
         ? this.#take(`state = 'waiting' AND wave <= ${run.wave}`, nowMs, perRound - looks.length)
         : [];
@@ -161,23 +149,29 @@ export class Campaign extends DurableObject<Env> {
     await this.#plan();
   }
 
+  /** Devices with an open update; and while a wave is the present one, whether its updated devices stay. */
+  get #isWatched(): string {
+    const { wave = 0, endedAtMs = 0 } = this.#run ?? {};
+    const isOpen = `state IN ${openStates}`;
+    return endedAtMs === null ? `${isOpen} OR (wave = ${wave} AND state IN ${updatedStates})` : isOpen;
+  }
+
   get #mayOffer(): boolean {
     const run = this.#run;
     return run?.state === 'running' && mayOffer(run.order, Date.now());
   }
 
   /** Lists devices of the present wave, in the order of their rows in D1, behind those of the waves before. */
-  async #fillWave({ order, wave, productId, filledWave, state }: Run): Promise<void> {
+  async #fillWave({ order, wave, productId, isFilled, state }: Run): Promise<void> {
     const wanted = order.waves[wave];
-    if (state !== 'running' || filledWave >= wave || wanted === undefined) return;
+    if (state !== 'running' || isFilled || wanted === undefined) return;
     const isNamed = 'devices' in wanted;
     const listed = isNamed
       ? wanted.devices.map((deviceId) => ({ id: null, deviceId }))
       : await this.#list(productId, wanted);
-    const insert =
-      "INSERT OR IGNORE INTO device (device_id, row, wave) SELECT value ->> 'deviceId', value ->> 'id', ? FROM json_each(?)";
-    this.#sql.exec(insert, wave, JSON.stringify(listed));
-    if (isNamed || listed.length < perRound) this.#change({ filledWave: wave });
+    const values = "SELECT value ->> 'deviceId', value ->> 'id', ? FROM json_each(?)";
+    this.#sql.exec(`INSERT OR IGNORE INTO device (deviceId, row, wave) ${values}`, wave, JSON.stringify(listed));
+    if (isNamed || listed.length < perRound) this.#change({ isFilled: true });
   }
 
   async #list(productId: number, { percent }: { percent: number }) {
@@ -192,55 +186,36 @@ export class Campaign extends DurableObject<Env> {
 
   /** Notes them as asked, before they are. */
   #take(where: string, nowMs: number, limit: number): Row[] {
-    const chosen = `SELECT device_id FROM device WHERE ${where} ORDER BY look_at LIMIT ${Math.max(0, limit)}`;
+    const chosen = `SELECT deviceId FROM device WHERE ${where} ORDER BY lookAt LIMIT ${Math.max(0, limit)}`;
     return this.#sql
-      .exec<Row>(`UPDATE device SET look_at = ? WHERE device_id IN (${chosen}) RETURNING *`, nowMs + answerMs)
+      .exec<Row>(`UPDATE device SET lookAt = ? WHERE deviceId IN (${chosen}) RETURNING *`, nowMs + answerMs)
       .toArray();
   }
 
   async #ask(run: Run, row: Row): Promise<void> {
     const { productKey, manifest, createdAtMs: orderedAtMs } = run;
     const { version, size, sha256, minimumVersion = null, security: isSecurity = false } = manifest;
-    const { device_id: deviceId } = row;
     const hash = sha256.slice(0, hashBeginLength);
-    const campaignId = this.#campaignId;
-    const offer = { campaignId, orderedAtMs, productKey, version, minimumVersion, size, hash, isSecurity };
+    const about = { campaignId: this.#campaignId, orderedAtMs, productKey, hash };
+    const offer = { ...about, version, minimumVersion, size, isSecurity };
+    const [isNew, isStopped] = [row.state === 'waiting', this.#run?.state === 'stopped'];
     // It was paused meanwhile.
-    if (row.state === 'waiting' && !this.#mayOffer) return;
-    const isStopped = this.#run?.state === 'stopped';
-    try {
-      const answered = isDeviceId(deviceId)
-        ? await within(
-            answerMs,
-            callDevice(this.env, deviceId, 'idempotent').offerUpdate(offer, isStopped, row.state === 'waiting'),
-          )
-        : notFound;
-      if (answered === undefined) return;
-      if (answered.ok) this.#note(row, answered.value);
-      // Its object has not begun, or never will again: it cannot be away.
-      else this.#note(row, { state: 'skipped', reason: 'deleted', isOnline: true, usuallyAway: null });
-    } catch (error) {
-      // Logged by the call. It is asked again.
-      if (!(error instanceof RefusedError)) throw error;
-    }
+    if (isNew && !this.#mayOffer) return;
+    if (!isDeviceId(row.deviceId)) return this.#note(row, gone);
+    const asked = callDevice(this.env, row.deviceId, 'idempotent').offerUpdate(offer, isStopped, isNew);
+    const answered = await within(answerMs, resultOr(undefined, asked));
+    // Of none it is asked again.
+    if (answered !== undefined) this.#note(row, answered.ok ? answered.value : gone);
   }
 
-  #note(
-    row: Row,
-    {
-      state,
-      reason,
-      isOnline,
-      usuallyAway,
-    }: Omit<UpdateReport, 'reason'> & { reason: Row['reason']; usuallyAway: number | null },
-  ): void {
+  #note(row: Row, { state, reason, isOnline, usuallyAway }: Report): void {
     const nowMs = Date.now();
     const since = row.state === state ? row.since : nowMs;
     const lookAt = nowMs + Math.min(Math.max((nowMs - since) / 4, lookAfterMs.least), lookAfterMs.most);
     this.#sql.exec(
-      `UPDATE device SET state = ?, reason = ?, since = ?, look_at = ?, is_away = ?, usually_away = coalesce(?, usually_away)
-       WHERE device_id = ?`,
-      ...[state, reason, since, lookAt, isOnline ? 0 : 1, usuallyAway, row.device_id],
+      `UPDATE device SET state = ?, reason = ?, since = ?, lookAt = ?, isAway = ?, usuallyAway = coalesce(?, usuallyAway)
+       WHERE deviceId = ?`,
+      ...[state, reason, since, lookAt, isOnline ? 0 : 1, usuallyAway, row.deviceId],
     );
   }
 
@@ -248,7 +223,7 @@ export class Campaign extends DurableObject<Env> {
   #judge(): void {
     const run = this.#run;
     if (run?.state !== 'running') return;
-    const { order, wave, filledWave, settledAtMs, forgiven } = run;
+    const { order, wave, isFilled, settledAtMs, forgiven } = run;
     const nowMs = Date.now();
     const counts = this.#countWave(wave);
     const cause = pauseCauseOf(counts, order.stopAt, forgiven);
@@ -258,18 +233,18 @@ export class Campaign extends DurableObject<Env> {
       return;
     }
     if (isOver(order, nowMs)) return this.#end('done');
-    if (filledWave < wave || !isSettled(counts)) return this.#change({ settledAtMs: null });
+    if (!isFilled || !isSettled(counts)) return this.#change({ settledAtMs: null });
     if (settledAtMs === null) this.#change({ settledAtMs: nowMs });
     if (nowMs < (settledAtMs ?? nowMs) + order.waitSeconds * secondMs) return;
     if (wave + 1 === order.waves.length) return this.#end('done');
-    this.#change({ wave: wave + 1, settledAtMs: null, forgiven: { failures: 0, away: 0 } });
+    this.#change({ ...beginning, wave: wave + 1 });
   }
 
   /** What was not offered stays so; what was goes on to its end. */
   #end(state: 'stopped' | 'done'): void {
     this.#change({ state, pausedBecause: null, endedAtMs: Date.now() });
     this.#sql.exec("UPDATE device SET state = 'superseded', reason = 'stopped' WHERE state = 'waiting'");
-    if (state === 'stopped') this.#sql.exec(`UPDATE device SET look_at = 0 WHERE state IN ${openStates}`);
+    if (state === 'stopped') this.#sql.exec(`UPDATE device SET lookAt = 0 WHERE state IN ${openStates}`);
   }
 
   async #writeState(): Promise<void> {
@@ -284,23 +259,22 @@ export class Campaign extends DurableObject<Env> {
     if (run === undefined) return;
     const nowMs = Date.now();
     const { at } = this.#sql
-      .exec<{ at: number | null }>(`SELECT min(look_at) AS at FROM device WHERE state IN ${openStates}`)
+      .exec<{ at: number | null }>(`SELECT min(lookAt) AS at FROM device WHERE ${this.#isWatched}`)
       .one();
-    const isFilling = run.state === 'running' && run.filledWave < run.wave;
+    const isFilling = run.state === 'running' && !run.isFilled;
     const isOffering = this.#mayOffer && this.#rows(`state = 'waiting' AND wave <= ${run.wave} LIMIT 1`).length > 0;
-    const next = [at ?? Infinity, isFilling || isOffering ? nowMs : Infinity];
-    if (run.endedAtMs === null)
-      next.push((run.settledAtMs ?? nowMs) + (run.settledAtMs === null ? waitMs : run.order.waitSeconds * secondMs));
+    const next = [at ?? Infinity, isFilling || isOffering ? nowMs : nowMs + lookAfterMs.most];
+    const waits = run.settledAtMs === null ? nowMs + waitMs : run.settledAtMs + run.order.waitSeconds * secondMs;
+    if (run.state === 'running') next.push(waits);
     if (run.written !== run.state) next.push(nowMs + waitMs);
-    if (run.endedAtMs !== null) next.push(run.endedAtMs + keptMs);
     await this.ctx.storage.setAlarm(Math.max(Math.min(...next), nowMs + roundMs));
   }
 
   #countWave(wave: number): WaveCounts {
-    const updated = "state IN ('restarting', 'proved', 'rolled_back', 'unknown', 'failed')";
     const rows = this.#sql
       .exec<{ state: CampaignOutcome; count: number; away: number; usual: number }>(
-        `SELECT state, count(*) AS count, sum(iif(${updated}, is_away, 0)) AS away, sum(iif(${updated}, usually_away, 0)) AS usual
+        `SELECT state, count(*) AS count, sum(iif(state IN ${updatedStates}, isAway, 0)) AS away,
+           sum(iif(state IN ${updatedStates}, usuallyAway, 0)) AS usual
          FROM device WHERE wave = ? GROUP BY state`,
         wave,
       )
@@ -311,7 +285,7 @@ export class Campaign extends DurableObject<Env> {
   }
 
   #rows(where: string): Row[] {
-    return this.#sql.exec<Row>(`SELECT device_id, wave, state, reason, since FROM device WHERE ${where}`).toArray();
+    return this.#sql.exec<Row>(`SELECT deviceId, wave, state, reason, since FROM device WHERE ${where}`).toArray();
   }
 
   get #database() {
