@@ -56,7 +56,7 @@ const openStates = "('offered', 'accepted', 'downloading', 'downloaded', 'restar
 /** Devices that have restarted, or should have. */
 const updatedStates = "('restarting', 'proved', 'rolled_back', 'unknown', 'failed')";
 /** Its object has not begun, or never will again. */
-const gone: Report = { state: 'skipped', reason: 'deleted', isOnline: true, usuallyAway: null };
+const gone: Report = { state: 'skipped', reason: 'not_active', isOnline: true, usuallyAway: null };
 const notFound = refuse({ kind: 'not_found', what: 'campaign' });
 
 export class Campaign extends DurableObject<Env> {
@@ -102,7 +102,11 @@ export class Campaign extends DurableObject<Env> {
   /** Answers when D1 has it: a device that is downloading gets no further range. */
   async change(change: 'pause' | 'resume' | 'stop'): Promise<Outcome<null>> {
     const run = this.#run;
-    if (run === undefined) return notFound;
+    if (run === undefined) {
+      // It could not begin: the next one is free to.
+      await setCampaignState(this.#database, this.#campaignId, 'stopped');
+      return notFound;
+    }
     if (run.endedAtMs !== null) return refuse({ kind: 'campaign_over', campaignId: this.#campaignId });
     if (change === 'pause') this.#change({ state: 'paused', pausedBecause: 'maker' });
     if (change === 'stop') this.#end('stopped');

@@ -280,7 +280,7 @@ export const updateReasons = [
 export type UpdateReason = (typeof updateReasons)[number];
 
 /** Why a campaign offers nothing to a device: it is no failure. */
-export const skippedReasons = ['has_version', 'below_minimum', 'deleted'] as const;
+export const skippedReasons = ['has_version', 'below_minimum', 'not_active'] as const;
 
 export const campaignStates = ['running', 'paused', 'stopped', 'done'] as const;
 export type CampaignState = (typeof campaignStates)[number];

@@ -52,7 +52,7 @@ export class DeviceUpdates {
   }
 
   async #read({ campaignId, offset, length, isManifest }: EffectOf<'send_image'>): Promise<Uint8Array | Problem> {
-    const database = openDatabase(this.#env.DB, 'first-unconstrained');
+    const database = openDatabase(this.#env.DB, 'first-primary');
     const image = campaignId === null ? 'gone' : await findImage(database, campaignId);
     if (typeof image === 'string') return image;
     if (isManifest) return new TextEncoder().encode(image.signedManifest).subarray(offset, offset + length);

@@ -60,7 +60,7 @@ async function findImageOf(context: ServiceContext, token: string) {
   const link = await readLinkToken(context.config.messagingSecrets, 'image', token);
   if (link === undefined) throw notFound('update');
   const { deviceId, linkId: campaignId } = link;
-  const image = await findImage(context.replica(), campaignId);
+  const image = await findImage(context.primary(), campaignId);
   if (image === 'gone') throw new RefusedError({ kind: 'update_ended' });
   if (image === 'paused') throw new RefusedError({ kind: 'campaign_paused' });
   const allow = (endsAt: number | null) => decide(context, deviceId, { kind: 'image_asked', campaignId, endsAt });

@@ -283,7 +283,7 @@ describe('an update', () => {
     expect(reasons).toMatchObject([
       { state: 'skipped', reason: 'has_version' },
       { state: 'skipped', reason: 'below_minimum' },
-      { state: 'skipped', reason: 'deleted' },
+      { state: 'skipped', reason: 'not_active' },
     ]);
     expect(await stateOf(newer)).toBeUndefined();
   });
