@@ -15,9 +15,9 @@ readCommandLine({ name: 'npm run weight', usage, options: {} }, () => undefined)
 
 const bounds = {
   'product source, lines': 38_150,
-  'tests, rig and benchmarks, lines': 51_640,
+  'tests, rig and benchmarks, lines': 52_250,
   'Matter bridge, lines': 600,
-  'documents, words': 31_750,
+  'documents, words': 32_050,
   'settable limits': 40,
   'files in the largest folder': 20,
   'folders at the top': 16,
