@@ -1,6 +1,7 @@
 // Builds what is published: one file of JavaScript and the declarations, with the types of the routes written out, so that
-// a user of the package needs hono's client and nothing of the service. Changes nothing outside of client/dist.
-import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+// a user of the package needs hono's client and nothing of the service; and the program `latchwork-sign`. Changes nothing outside
+// of client/dist.
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import ts from 'typescript';
 
@@ -8,6 +9,7 @@ const root = join(import.meta.dirname, '..');
 const outDir = join(import.meta.dirname, 'dist');
 
 writePackage(describeTypes(readProgram(join(root, 'tsconfig.src.json'), [join(import.meta.dirname, 'src/api.ts')])));
+writeProgram(['main', 'firmware']);
 
 function readProgram(configPath: string, files: string[]): ts.Program {
   const { config } = ts.readConfigFile(configPath, (path) => ts.sys.readFile(path)) as { config: object };
@@ -97,5 +99,21 @@ function writePackage(api: string): void {
     }
   } finally {
     rmSync(sources, { recursive: true });
+  }
+}
+
+function writeProgram(modules: string[]): void {
+  mkdirSync(join(outDir, 'sign'));
+  for (const name of modules) {
+    const source = readFileSync(join(import.meta.dirname, `sign/${name}.ts`), 'utf8');
+    const { outputText } = ts.transpileModule(source, {
+      compilerOptions: {
+        target: ts.ScriptTarget.ES2022,
+        module: ts.ModuleKind.ESNext,
+        rewriteRelativeImportExtensions: true,
+        verbatimModuleSyntax: true,
+      },
+    });
+    writeFileSync(join(outDir, `sign/${name}.js`), outputText);
   }
 }

@@ -15,9 +15,9 @@ readCommandLine({ name: 'npm run weight', usage, options: {} }, () => undefined)
 
 const bounds = {
   'product source, lines': 40_090,
-  'tests, rig and benchmarks, lines': 52_750,
+  'tests, rig and benchmarks, lines': 53_600,
   'Matter bridge, lines': 600,
-  'documents, words': 31_700,
+  'documents, words': 32_850,
   'settable limits': 40,
   'files in the largest folder': 20,
   'folders at the top': 16,

@@ -34,7 +34,7 @@ it('types, builds and runs without anything of the service and of Node', () => {
   execFileSync('tar', ['xzf', join(folder, tarball), '-C', installed, '--strip-components', '1']);
   cpSync(join(root, 'node_modules/hono'), join(folder, 'node_modules/hono'), { recursive: true });
 
-  const files = readdirSync(join(installed, 'dist'));
+  const files = readdirSync(join(installed, 'dist')).filter((file) => /\.(js|ts)$/.test(file));
   for (const file of files) {
     const text = readFileSync(join(installed, 'dist', file), 'utf8');
     for (const [, from = ''] of text.matchAll(/(?:from|import) ["']([^"']+)["']/g)) {
@@ -42,6 +42,12 @@ it('types, builds and runs without anything of the service and of Node', () => {
     }
     if (file.endsWith('.js')) expect(text, file).not.toMatch(/\b(process|Buffer|require|setImmediate)\b/);
   }
+
+  const { bin } = JSON.parse(readFileSync(join(installed, 'package.json'), 'utf8')) as { bin: Record<string, string> };
+  const help = execFileSync(process.execPath, [join(installed, bin['latchwork-sign'] ?? ''), '--help'], {
+    encoding: 'utf8',
+  });
+  expect(help).toContain('latchwork-sign keygen');
 
   writeFileSync(join(folder, 'package.json'), '{"type":"module"}');
   writeFileSync(join(folder, 'program.ts'), program);
