@@ -61,6 +61,11 @@ static void fail(const char *error) {
   close_update();
 }
 
+static void end_update(void) {
+  printf("gone\n");
+  close_update();
+}
+
 static const char *problem_of_manifest(void) {
   if (!read_manifest(text, text_length, &manifest)) return "bad_signature";
   if (strcmp(manifest.product, self.product) != 0) return "other_product";
@@ -192,7 +197,7 @@ static void fetch(void) {
   curl_easy_getinfo(http, CURLINFO_RETRY_AFTER, &wait);
   if (phase == IDLE) return;
   if (status == 404 || status == 410) {
-    close_update();
+    end_update();
   } else if (status == 409 || status == 429 || status == 503) {
     postpone(wait > 0 && wait < 3600 ? (long)wait * 1000 : PAUSE_MS);
   } else if (result == CURLE_OK && (status == 200 || status == 206)) {
@@ -264,7 +269,7 @@ static void take_data(const cJSON *json) {
     tries = 0;
     if (strcmp(error, "paused") == 0) postpone(PAUSE_MS);
     else if (strcmp(error, "busy") == 0) postpone(BUSY_MS);
-    else if (strcmp(error, "gone") == 0) close_update();
+    else if (strcmp(error, "gone") == 0) end_update();
     else fail("range");
     return;
   }
