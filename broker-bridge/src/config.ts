@@ -35,7 +35,6 @@ const environmentSchema = z.object({
   ),
   MQTT_USERNAME: z.string().optional(),
   MQTT_PASSWORD: z.string().optional(),
-  MQTT_CHECK_USERNAME: z.string().optional(),
   MQTT_PROTOCOL: settings.oneOf(['auto', '5', '3.1.1']).default('auto'),
   SPOOL_DIR: z.string({
     error: 'is missing: set it to a folder on storage that survives restarts; unsent messages are kept there',
@@ -43,7 +42,6 @@ const environmentSchema = z.object({
   SPOOL_MAX_BYTES: settings.wholeNumber(262_144, Number.MAX_SAFE_INTEGER).default(1_073_741_824),
   DEVICE_MESSAGES_PER_SECOND: settings.wholeNumber(1, 1_000_000).default(50),
   UPLINK_STALLED_AFTER_SECONDS: settings.wholeNumber(1, 86_400).default(60),
-  STANDBY_LOGIN_CHECK_SECONDS: settings.wholeNumber(0, 86_400).default(300),
 });
 
 /** @returns a whole configuration or every problem, each with the remedy */
@@ -107,8 +105,6 @@ function toConfig(env: z.infer<typeof environmentSchema>, clientId: string, tls:
     rates: { messagesPerSecond: env.DEVICE_MESSAGES_PER_SECOND, burst: env.DEVICE_MESSAGES_PER_SECOND * burstSeconds },
     deadLetters: { dir: env.SPOOL_DIR, maxBytes: deadLettersMaxBytes },
     uplink: { maxTries, stalledAfterMs: env.UPLINK_STALLED_AFTER_SECONDS * 1000 },
-    /** 0: never. `username`: in place of the bridge's, which may be bound to one client id. It is the client id, too. */
-    loginCheck: { everyMs: env.STANDBY_LOGIN_CHECK_SECONDS * 1000, username: env.MQTT_CHECK_USERNAME },
     ...settings.toCommonConfig(env),
   };
 }

@@ -6,7 +6,6 @@ import { runDetached } from '../../../node-service/detached.ts';
 import { serveHealth, type Readiness } from '../../../node-service/health.ts';
 import type { Log } from '../../../node-service/log.ts';
 import { Broker } from '../broker/broker.ts';
-import { createLoginCheck } from '../broker/login-check.ts';
 import type { BridgeConfig } from '../config.ts';
 import { createDownlink } from '../downlink/downlink.ts';
 import { Deliveries } from '../intake/deliveries.ts';
@@ -57,7 +56,6 @@ export async function startBridge(config: BridgeConfig, log: Log) {
     // Only the Worker knows whether the session should be ours. Without a link it says so with the next link.
     onTakenOver: () => link.restart(),
   });
-  const loginCheck = createLoginCheck(config.mqtt, config.loginCheck, log);
   const link = new WorkerLink({
     config,
     spoolId: spool.spoolId,
@@ -73,7 +71,6 @@ export async function startBridge(config: BridgeConfig, log: Log) {
   });
   const downlink = createDownlink({ broker, link, log, metrics });
   const { progress } = uplink;
-  const hasLoginFailed = () => ['refused', 'unreachable'].includes(loginCheck.readState());
   const { observe } = metrics;
   observe('spool_depth', 'Messages on the disk that the Worker has not answered for', () => spool.depth);
   observe('spool_bytes', 'Bytes of these messages, which SPOOL_MAX_BYTES limits', () => spool.bytes);
@@ -88,7 +85,6 @@ export async function startBridge(config: BridgeConfig, log: Log) {
   observe('commands_unanswered', 'Commands that wait for their PUBACK', () => broker.connection?.unanswered ?? 0);
   observe('broker_connected', '1 while connected to the broker', () => broker.isConnected);
   observe('link_connected', '1 while the Worker answers on the link', () => link.isConnected);
-  observe('standby_login_failed', '1 while the broker would not let this standby in', hasLoginFailed);
   observe('active', '1 while this bridge is the active one', () => role === 'active');
   const bridge = {
     onStateChange: (): void => undefined,
@@ -113,7 +109,6 @@ export async function startBridge(config: BridgeConfig, log: Log) {
   /** Commands stop first, then the broker, so that a standby can take over while the last messages go up. */
   async function stop(): Promise<void> {
     isStopping = true;
-    loginCheck.stop();
     await downlink.stop(commandDrainMs);
     intake.stop();
     await spool.flush(flushMs);
@@ -132,13 +127,8 @@ export async function startBridge(config: BridgeConfig, log: Log) {
     role = newRole;
     if (!resumes) intake.noteOtherBridge();
     downlink.setRole(role);
-    if (role === 'active') {
-      loginCheck.stop();
-      broker.start(resumes);
-    } else {
-      loginCheck.start();
-      runDetached(broker.stop());
-    }
+    if (role === 'active') broker.start(resumes);
+    else runDetached(broker.stop());
     bridge.onStateChange();
   }
 
@@ -170,13 +160,11 @@ export async function startBridge(config: BridgeConfig, log: Log) {
     const { stall, stalledSeconds } = progress;
     const isAuthorized = !uplink.isUnauthorized;
     const { isSubscribed } = broker;
-    const isFit = role === 'standby' ? !hasLoginFailed() : isSubscribed;
     return {
-      isReady: link.isConnected && isFit && isAuthorized && stall === null,
+      isReady: link.isConnected && (role === 'standby' || isSubscribed) && isAuthorized && stall === null,
       details: {
         ...readState(),
         subscribed: isSubscribed,
-        ...(role === 'standby' && { standbyLogin: loginCheck.readState() }),
         authorized: isAuthorized,
         uplink: stall === null ? 'moving' : 'stalled',
         ...(stall !== null && { uplinkReason: stall.reason, uplinkStalledSeconds: stalledSeconds }),
