@@ -30,8 +30,6 @@ export type IncomingMessage = Pick<SpoolItem, 'topic' | 'payload' | 'trueBytes' 
 };
 
 export type ConnectionEnd = {
-  /** The network connection was established, whether or not the broker answered. */
-  wasReached: boolean;
   refusedCode: number | null;
   /** The broker gave the session to another client; only MQTT 5 says so. */
   isTakenOver: boolean;
@@ -68,12 +66,7 @@ export class MqttConnection {
   readonly #events: ConnectionEvents;
   readonly #unanswered = new Set<(outcome: PublishOutcome) => void>();
   readonly #replies = createReplies();
-  readonly #end: ConnectionEnd = {
-    wasReached: true,
-    refusedCode: null,
-    isTakenOver: false,
-    cause: 'closed by the broker',
-  };
+  readonly #end: ConnectionEnd = { refusedCode: null, isTakenOver: false, cause: 'closed by the broker' };
   #isOpen = false;
   #hasEnded = false;
   #acks: number[] = [];
@@ -89,10 +82,7 @@ export class MqttConnection {
     this.#client.handleMessage = (packet, callback) => this.#takeMessage(packet, callback);
     this.#listen();
     this.#client.connect();
-    this.#client.stream.on('error', (error: NodeJS.ErrnoException) => {
-      this.#end.cause = describeError(error);
-      this.#end.wasReached = error.code === 'ECONNRESET';
-    });
+    this.#client.stream.on('error', (error) => (this.#end.cause = describeError(error)));
     // The library leaves Nagle's algorithm on, which costs a command 40 ms. WebSockets have it off already.
     if (this.#client.stream instanceof Socket) this.#client.stream.setNoDelay(true);
   }
@@ -290,7 +280,7 @@ export class MqttConnection {
   }
 }
 
-export function connectOptions(config: MqttConfig, version: MqttVersion): IClientOptions {
+function connectOptions(config: MqttConfig, version: MqttVersion): IClientOptions {
   return {
     clientId: config.clientId,
     ...(config.username === undefined ? {} : { username: config.username }),
