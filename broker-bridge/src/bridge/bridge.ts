@@ -13,10 +13,10 @@ import { createFloodGate } from '../intake/flood-gate.ts';
 import { Intake } from '../intake/intake.ts';
 import { createMetrics } from '../metrics.ts';
 import { Spool } from '../spool/spool.ts';
+import { DiskRefusal } from '../spool/thread.ts';
 import { createUplinkClient } from '../uplink/client.ts';
 import { openDeadLetters } from '../uplink/dead-letters.ts';
 import { Uplink } from '../uplink/uplink.ts';
-import { untilOpened } from './unopened.ts';
 import { WorkerLink, type BrokerState, type Role } from './worker-link.ts';
 
 const lockWaitMs = 15_000;
@@ -24,10 +24,15 @@ const commandDrainMs = 1000;
 const flushMs = 1000;
 const uplinkDrainMs = 5000;
 
-/** Waits while the disk refuses the spool. @throws Error if it is damaged or another bridge's, or the health port is taken */
+/** @throws Error if the spool is damaged or another bridge's, or the health port is taken */
 export async function startBridge(config: BridgeConfig, log: Log) {
-  const open = () => Spool.open({ ...config.spool, bridgeId: config.bridgeId, log, lockWaitMs });
-  const { spool, deliveries } = await open().catch((error: unknown) => untilOpened(config, log, error, open));
+  const opening = Spool.open({ ...config.spool, bridgeId: config.bridgeId, log, lockWaitMs });
+  const { spool, deliveries } = await opening.catch((error: unknown) => {
+    if (!(error instanceof DiskRefusal)) throw error;
+    log.error('the spool cannot be opened: messages wait at the broker', { alarm: true, cause: error.message });
+    // What starts it again is the retry: the disk may have room by then.
+    process.exit(1);
+  });
   let session: { connectionId: string; isPresent: boolean; readUntilMs: number } | null = null;
   /** Null until the Worker assigns a role. */
   let role: Role | null = null;
