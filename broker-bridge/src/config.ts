@@ -29,8 +29,8 @@ const environmentSchema = z.object({
     .regex(/^[A-Za-z0-9._-]{1,60}$/, 'must be 1-60 letters, digits, dots, underscores or dashes'),
   MQTT_URL: settings.address(
     'address of the broker, such as mqtts://broker.example.com:8883',
-    'an mqtt://, mqtts://, ws:// or wss://',
-    ['mqtt:', 'mqtts:', 'ws:', 'wss:'],
+    'an mqtt:// or mqtts://',
+    ['mqtt:', 'mqtts:'],
     'put them into MQTT_USERNAME and MQTT_PASSWORD',
   ),
   MQTT_USERNAME: z.string().optional(),
@@ -60,8 +60,8 @@ export function readConfig(environment: NodeJS.ProcessEnv): BridgeConfig | { pro
     if (file !== undefined) tls[member] = file;
   }
   const usesTls = Object.keys(given).some((name) => /^MQTT_(CA_FILE|CERT_FILE|KEY_FILE|SERVERNAME)$/.test(name));
-  if (usesTls && !/^(mqtts|wss):/.test(given['MQTT_URL'] ?? '')) {
-    problems.push('MQTT_URL must be mqtts:// or wss:// if a CA, certificate or key file or a server name is given');
+  if (usesTls && given['MQTT_URL']?.startsWith('mqtts:') !== true) {
+    problems.push('MQTT_URL must be mqtts:// if a CA, certificate or key file or a server name is given');
   }
   if (tls.ca !== undefined) {
     const certificates = splitCertificates(tls.ca);

@@ -1,4 +1,4 @@
-// The ways into a broker: versions of MQTT, TLS with its options, WebSocket, and the limits a broker sets.
+// The ways into a broker: versions of MQTT, TLS with its options, and the limits a broker sets.
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -75,13 +75,6 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
     expect(refusal['cause']).toContain('other.test');
     await elsewhere.kill('SIGTERM');
     rig.startBridge({ ...identified, MQTT_SERVERNAME: 'broker.test' });
-    await expectStory();
-  });
-
-  test('over WebSocket', async () => {
-    const port = await findFreePort();
-    rig = await BridgeRig.start(await Mosquitto.start(`listener ${port} 127.0.0.1\nprotocol websockets`));
-    rig.startBridge({ MQTT_URL: `ws://127.0.0.1:${port}/mqtt` });
     await expectStory();
   });
 

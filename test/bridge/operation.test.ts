@@ -105,7 +105,7 @@ describe('configuration', () => {
     const remote = { MQTT_URL: 'mqtt://b.test', WORKER_URL: 'http://api.test' };
     expect(readProblems(remote).map((problem) => problem.split(' ')[0])).toEqual(['WORKER_URL', 'MQTT_URL']);
     expect(readProblems({ ...remote, ALLOW_PLAINTEXT: '1' })).toEqual([]);
-    expect(readProblems({ MQTT_URL: 'ws://b.test', WORKER_URL: 'http://localhost:8787' })).toHaveLength(1);
+    expect(readProblems({ MQTT_URL: 'mqtt://b.test', WORKER_URL: 'http://localhost:8787' })).toHaveLength(1);
   });
 
   test.each(['://:hidden@host', '://hidden@host', '://name:hidden@host'])(

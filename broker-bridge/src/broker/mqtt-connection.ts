@@ -83,8 +83,6 @@ export class MqttConnection {
     this.#listen();
     this.#client.connect();
     this.#client.stream.on('error', (error) => (this.#end.cause = describeError(error)));
-    // The library leaves Nagle's algorithm on, which costs a command 40 ms. WebSockets have it off already.
-    if (this.#client.stream instanceof Socket) this.#client.stream.setNoDelay(true);
   }
 
   get unanswered(): number {
@@ -166,7 +164,8 @@ export class MqttConnection {
 
   /** The library pipes the stream into its parser: the limit goes in between. */
   #openLimited(config: MqttConfig): Duplex {
-    const stream = openStream(config);
+    // The library leaves Nagle's algorithm on, which costs a command 40 ms.
+    const stream = openStream(config).setNoDelay(true);
     const limit = new PacketLimit();
     limit.on('error', (error) => this.#fail(`the broker sends what is not MQTT: ${error.message}`));
     const pipe = stream.pipe.bind(stream);
@@ -297,7 +296,6 @@ function connectOptions(config: MqttConfig, version: MqttVersion): IClientOption
     // The library's own looks for DEBUG in the environment several times a message.
     log: () => undefined,
     ...config.tls,
-    wsOptions: { ...config.tls, perMessageDeflate: false },
     ...(version === '5'
       ? { properties: { sessionExpiryInterval: 86_400, receiveMaximum: 500, maximumPacketSize: config.maxPacketBytes } }
       : {}),
