@@ -64,15 +64,11 @@ export function readConfig(environment: NodeJS.ProcessEnv): BridgeConfig | { pro
     problems.push('MQTT_URL must be mqtts:// if a CA, certificate or key file or a server name is given');
   }
   if (tls.ca !== undefined) {
-    const certificates = splitCertificates(tls.ca);
-    if (certificates.length === 0) {
-      problems.push('MQTT_CA_FILE holds no certificate: give it the authority’s certificate in PEM form');
-    }
-    for (const [index, certificate] of certificates.entries()) {
-      const explain = (error: Error): string =>
-        `MQTT_CA_FILE: certificate ${index + 1} of ${certificates.length} cannot be read; replace it or take it out (${describeError(error)})`;
-      settings.attempt(problems, () => new X509Certificate(certificate), explain);
-    }
+    const { ca } = tls;
+    const explain = (error: Error): string =>
+      `MQTT_CA_FILE does not begin with a certificate in PEM form, as of the broker's authority: ${describeError(error)}`;
+    // TLS reports nothing: it takes the authorities up to the first one that it cannot read, which may be none.
+    settings.attempt(problems, () => new X509Certificate(ca.toString()), explain);
   }
   const explainTls = (error: Error): string =>
     `MQTT_CA_FILE, MQTT_CERT_FILE and MQTT_KEY_FILE cannot be used together: ${describeError(error)}`;
@@ -107,14 +103,6 @@ function toConfig(env: z.infer<typeof environmentSchema>, clientId: string, tls:
     uplink: { maxTries, stalledAfterMs: env.UPLINK_STALLED_AFTER_SECONDS * 1000 },
     ...settings.toCommonConfig(env),
   };
-}
-
-/** TLS reports nothing: it takes the authorities up to the first one that it cannot read, which may be none. */
-function splitCertificates(authorities: Buffer): string[] {
-  return authorities
-    .toString('latin1')
-    .split(/^(?=-----BEGIN )/m)
-    .filter((block) => /^-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----/.test(block));
 }
 
 /** A full or read-only disk is the spool's to report: it may pass. */
