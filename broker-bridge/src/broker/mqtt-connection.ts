@@ -1,8 +1,7 @@
 // One network connection to the broker, from its attempt to its end. It acknowledges a message only on request and
 // stores nothing: what is unacknowledged when it closes is redelivered by the broker, or reported as unanswered.
-import { Socket } from 'node:net';
-import type { Duplex } from 'node:stream';
-import { TLSSocket } from 'node:tls';
+import { connect, isIP, Socket } from 'node:net';
+import { connect as connectTls, TLSSocket } from 'node:tls';
 import { MqttClient, type IClientOptions, type IPublishPacket } from 'mqtt';
 import { generate, type IConnackPacket } from 'mqtt-packet';
 import { maxPayloadBytes, uplinkFilters, type NotPublishedReason } from '../../../src/protocol/bridge.ts';
@@ -10,7 +9,6 @@ import type { MqttConfig } from '../config.ts';
 import { describeError } from '../../../node-service/log.ts';
 import { createReplies } from '../downlink/replies.ts';
 import type { SpoolItem } from '../spool/database.ts';
-import { openStream } from './open-stream.ts';
 import { PacketLimit, payloadBytesOf } from './packet-limit.ts';
 
 const protocolVersions = { '5': 5, '3.1.1': 4 } as const;
@@ -163,7 +161,7 @@ export class MqttConnection {
   }
 
   /** The library pipes the stream into its parser: the limit goes in between. */
-  #openLimited(config: MqttConfig): Duplex {
+  #openLimited(config: MqttConfig): Socket {
     // The library leaves Nagle's algorithm on, which costs a command 40 ms.
     const stream = openStream(config).setNoDelay(true);
     const limit = new PacketLimit();
@@ -277,6 +275,14 @@ export class MqttConnection {
     }
     return { type: 'published', hasSubscribers: this.#version === '5' ? code === 0 : null };
   }
+}
+
+function openStream({ url, tls }: MqttConfig): Socket {
+  const { protocol, hostname, port } = new URL(url);
+  const host = hostname.replace(/^\[(.*)\]$/, '$1');
+  if (protocol === 'mqtt:') return connect({ host, port: Number(port) || 1883 });
+  // A server name is no IP address (RFC 6066 3).
+  return connectTls({ host, port: Number(port) || 8883, ...(isIP(host) === 0 && { servername: host }), ...tls });
 }
 
 function connectOptions(config: MqttConfig, version: MqttVersion): IClientOptions {

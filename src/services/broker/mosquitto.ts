@@ -70,22 +70,15 @@ export function upsertionOf(device: DeviceIdentity, password: string): Command[]
   ];
 }
 
-export const deletionOf = (device: DeviceIdentity): Command[] => [
-  { command: 'deleteClient', username: messagingName(device) },
-  { command: 'deleteRole', rolename: roleOf(device) },
-];
+export function deletionOf(device: DeviceIdentity): Command[] {
+  return [commandOn(device, 'deleteClient'), { command: 'deleteRole', rolename: roleOf(device) }];
+}
 
 /** Refuses its logins and ends its sessions. */
-export const disablingOf = (device: DeviceIdentity): Command => ({
-  command: 'disableClient',
-  username: messagingName(device),
-});
+export const disablingOf = (device: DeviceIdentity) => commandOn(device, 'disableClient');
+export const enablingOf = (device: DeviceIdentity) => commandOn(device, 'enableClient');
 
-export const enablingOf = (device: DeviceIdentity): Command => ({
-  command: 'enableClient',
-  username: messagingName(device),
-});
-
+const commandOn = (device: DeviceIdentity, command: string): Command => ({ command, username: messagingName(device) });
 const roleOf = (device: DeviceIdentity) => `device ${messagingName(device)}`;
 
 /** mosquitto has no right for retained messages. */

@@ -96,11 +96,10 @@ async function record(
   await putOutboxEntry(primary(), { ...credential, requestedAt, nextAttemptAt });
 }
 
+type Delivery = 'nothing_due' | 'attempted' | 'broker_away';
+
 /** `attempted`: the entry is delivered or postponed, and the broker can be asked for others. */
-async function deliverNext(
-  context: ServiceContext,
-  deviceId?: string,
-): Promise<'nothing_due' | 'attempted' | 'broker_away'> {
+async function deliverNext(context: ServiceContext, deviceId?: string): Promise<Delivery> {
   const database = context.primary();
   const nowMs = Date.now();
   const entry = await claimOutboxEntry(database, nowMs, nowMs + claimMs, deviceId);
