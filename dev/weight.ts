@@ -14,10 +14,10 @@ const usage = `Usage: npm run weight
 readCommandLine({ name: 'npm run weight', usage, options: {} }, () => undefined);
 
 const bounds = {
-  'product source, lines': 38_150,
-  'tests, rig and benchmarks, lines': 51_550,
+  'product source, lines': 37_730,
+  'tests, rig and benchmarks, lines': 51_170,
   'Matter bridge, lines': 600,
-  'documents, words': 31_700,
+  'documents, words': 31_110,
   'settable limits': 40,
   'files in the largest folder': 20,
   'folders at the top': 16,

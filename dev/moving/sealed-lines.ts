@@ -51,8 +51,9 @@ export async function* readFile(path: string, key: Uint8Array) {
 }
 
 async function openLine(key: Uint8Array, number: number, text: string): Promise<MovedLine> {
-  const opened = await compactDecrypt(text, key, { keyManagementAlgorithms: ['dir'] }).catch(() => undefined);
-  if (opened?.protectedHeader['line'] !== number) throw new Error(`line ${number} is not as the export wrote it`);
+  const fail = (cause: unknown) => Promise.reject(new Error(`line ${number} is not as the export wrote it`, { cause }));
+  const opened = await compactDecrypt(text, key, { keyManagementAlgorithms: ['dir'] }).catch(fail);
+  if (opened.protectedHeader['line'] !== number) return fail('its number');
   return JSON.parse(new TextDecoder().decode(opened.plaintext)) as MovedLine;
 }
 
