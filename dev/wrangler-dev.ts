@@ -4,7 +4,6 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseEnv } from 'node:util';
 import { readCommandLine } from '../rig/command-line.ts';
-import { choosePorts } from './local/ports.ts';
 import { writeDevConfig, writeDevVars } from './local/secrets.ts';
 import { checkVars, readSettings, readVars } from './local/settings.ts';
 import { fail, print } from './terminal.ts';
@@ -20,7 +19,6 @@ readCommandLine({ name: 'npm run dev', usage, options: {} }, () => undefined);
 process.on('uncaughtException', fail);
 const { ports, publicHost } = readSettings(process.env);
 const host = publicHost === undefined ? '127.0.0.1' : '0.0.0.0';
-const { api } = await choosePorts({ api: ports.api }, host);
 if (writeDevVars(root)) print('Settings and secrets for this machine are in .dev.vars.');
 const names = Object.keys(readVars());
 const chosen = Object.entries(process.env).filter(([name]) => names.includes(name));
@@ -29,7 +27,7 @@ checkVars({ ...parseEnv(readFileSync(join(root, '.dev.vars'), 'utf8')), ...vars 
 // With CI set it does not ask before it applies the migrations.
 const migrated = await runWrangler(['d1', 'migrations', 'apply', 'latchwork', '--local'], { CI: 'true' });
 if (migrated !== 0) process.exit(migrated ?? 0);
-const place = ['--port', String(api), '--ip', host];
+const place = ['--port', String(ports.api.port), '--ip', host];
 const overrides = Object.entries(vars).flatMap(([name, value]) => ['--var', `${name}:${value}`]);
 const ended = await runWrangler(['dev', '--config', writeDevConfig(root), ...place, ...overrides]);
 process.exit(ended ?? 0);

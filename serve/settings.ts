@@ -84,7 +84,7 @@ export function readServer(stateDir: string, environment: NodeJS.ProcessEnv): Se
     bindHost: '127.0.0.1',
     shownHost: textOf('MQTT_HOST'),
     hasBroker,
-    ports: { api, mqtt: gateway.tcp ?? 1883, ws: 0, brokerAdmin: 0, health },
+    ports: { api, mqtt: gateway.tcp ?? 1883, brokerAdmin: 0, health },
     ...(gateway.tls !== undefined && { tls: { port: gateway.tls, ...files } }),
     secrets: secrets as LocalSecrets,
     vars: Object.fromEntries(ofWorker) as Record<string, string>,

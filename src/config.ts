@@ -86,7 +86,7 @@ const settingsSchema = z.object({
   MQTT_TLS_PORT: integer(1, 65_535),
   MQTT_KEEP_ALIVE_SECONDS: integer(10, 3_600),
   BROKER_REPORTS_CONNECTIONS: yesOrNo,
-  BROKER_PROVISIONING: choice(['none', 'emqx', 'mosquitto']),
+  BROKER_PROVISIONING: choice(['none', 'mosquitto']),
   BROKER_API_URL: text.regex(webAddress, { error: "is the address of the broker's API, EMQX's without /api/v5" }),
   BROKER_API_KEY: optionalText,
   BROKER_API_SECRET: optionalText,
@@ -118,14 +118,9 @@ function findContradictions(vars: Vars): SettingProblem[] {
   const need = (problem: string, ...names: string[]): void => {
     for (const name of names.filter(isEmpty)) problems.push({ name, problem });
   };
-  const provisioning = vars['BROKER_PROVISIONING'];
   if (vars['BROKER'] === 'bridge') need('is missing', 'BRIDGE_SECRETS', 'BRIDGE_MQTT_PASSWORDS', 'BROKER_HOOK_SECRETS');
-  if (vars['BROKER'] === 'none' && provisioning !== 'none') {
+  if (vars['BROKER'] === 'none' && vars['BROKER_PROVISIONING'] !== 'none') {
     problems.push({ name: 'BROKER_PROVISIONING', problem: 'has to be none if BROKER is none' });
-  }
-  if (provisioning === 'emqx' && ['BROKER_API_URL', 'BROKER_API_KEY', 'BROKER_API_SECRET'].some(isEmpty)) {
-    const problem = 'emqx needs BROKER_API_URL, BROKER_API_KEY and BROKER_API_SECRET';
-    problems.push({ name: 'BROKER_PROVISIONING', problem });
   }
   const mailNames = ['MAIL_FROM', 'MAIL_SECRET', 'PASSWORD_RESET_URL', 'EMAIL_VERIFICATION_URL'];
   if (!isEmpty('MAIL_URL')) need('is missing, but MAIL_URL is set', ...mailNames);

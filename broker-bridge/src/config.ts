@@ -29,13 +29,12 @@ const environmentSchema = z.object({
     .regex(/^[A-Za-z0-9._-]{1,60}$/, 'must be 1-60 letters, digits, dots, underscores or dashes'),
   MQTT_URL: settings.address(
     'address of the broker, such as mqtts://broker.example.com:8883',
-    'an mqtt://, mqtts://, ws:// or wss://',
-    ['mqtt:', 'mqtts:', 'ws:', 'wss:'],
+    'an mqtt:// or mqtts://',
+    ['mqtt:', 'mqtts:'],
     'put them into MQTT_USERNAME and MQTT_PASSWORD',
   ),
   MQTT_USERNAME: z.string().optional(),
   MQTT_PASSWORD: z.string().optional(),
-  MQTT_CHECK_USERNAME: z.string().optional(),
   MQTT_PROTOCOL: settings.oneOf(['auto', '5', '3.1.1']).default('auto'),
   SPOOL_DIR: z.string({
     error: 'is missing: set it to a folder on storage that survives restarts; unsent messages are kept there',
@@ -43,7 +42,6 @@ const environmentSchema = z.object({
   SPOOL_MAX_BYTES: settings.wholeNumber(262_144, Number.MAX_SAFE_INTEGER).default(1_073_741_824),
   DEVICE_MESSAGES_PER_SECOND: settings.wholeNumber(1, 1_000_000).default(50),
   UPLINK_STALLED_AFTER_SECONDS: settings.wholeNumber(1, 86_400).default(60),
-  STANDBY_LOGIN_CHECK_SECONDS: settings.wholeNumber(0, 86_400).default(300),
 });
 
 /** @returns a whole configuration or every problem, each with the remedy */
@@ -62,19 +60,15 @@ export function readConfig(environment: NodeJS.ProcessEnv): BridgeConfig | { pro
     if (file !== undefined) tls[member] = file;
   }
   const usesTls = Object.keys(given).some((name) => /^MQTT_(CA_FILE|CERT_FILE|KEY_FILE|SERVERNAME)$/.test(name));
-  if (usesTls && !/^(mqtts|wss):/.test(given['MQTT_URL'] ?? '')) {
-    problems.push('MQTT_URL must be mqtts:// or wss:// if a CA, certificate or key file or a server name is given');
+  if (usesTls && given['MQTT_URL']?.startsWith('mqtts:') !== true) {
+    problems.push('MQTT_URL must be mqtts:// if a CA, certificate or key file or a server name is given');
   }
   if (tls.ca !== undefined) {
-    const certificates = splitCertificates(tls.ca);
-    if (certificates.length === 0) {
-      problems.push('MQTT_CA_FILE holds no certificate: give it the authority’s certificate in PEM form');
-    }
-    for (const [index, certificate] of certificates.entries()) {
-      const explain = (error: Error): string =>
-        `MQTT_CA_FILE: certificate ${index + 1} of ${certificates.length} cannot be read; replace it or take it out (${describeError(error)})`;
-      settings.attempt(problems, () => new X509Certificate(certificate), explain);
-    }
+    const { ca } = tls;
+    const explain = (error: Error): string =>
+      `MQTT_CA_FILE does not begin with a certificate in PEM form, as of the broker's authority: ${describeError(error)}`;
+    // TLS reports nothing: it takes the authorities up to the first one that it cannot read, which may be none.
+    settings.attempt(problems, () => new X509Certificate(ca.toString()), explain);
   }
   const explainTls = (error: Error): string =>
     `MQTT_CA_FILE, MQTT_CERT_FILE and MQTT_KEY_FILE cannot be used together: ${describeError(error)}`;
@@ -107,18 +101,8 @@ function toConfig(env: z.infer<typeof environmentSchema>, clientId: string, tls:
     rates: { messagesPerSecond: env.DEVICE_MESSAGES_PER_SECOND, burst: env.DEVICE_MESSAGES_PER_SECOND * burstSeconds },
     deadLetters: { dir: env.SPOOL_DIR, maxBytes: deadLettersMaxBytes },
     uplink: { maxTries, stalledAfterMs: env.UPLINK_STALLED_AFTER_SECONDS * 1000 },
-    /** 0: never. `username`: in place of the bridge's, which may be bound to one client id. It is the client id, too. */
-    loginCheck: { everyMs: env.STANDBY_LOGIN_CHECK_SECONDS * 1000, username: env.MQTT_CHECK_USERNAME },
     ...settings.toCommonConfig(env),
   };
-}
-
-/** TLS reports nothing: it takes the authorities up to the first one that it cannot read, which may be none. */
-function splitCertificates(authorities: Buffer): string[] {
-  return authorities
-    .toString('latin1')
-    .split(/^(?=-----BEGIN )/m)
-    .filter((block) => /^-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----/.test(block));
 }
 
 /** A full or read-only disk is the spool's to report: it may pass. */

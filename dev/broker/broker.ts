@@ -1,11 +1,10 @@
-// The local broker as a process: aedes behind TCP, TLS and WebSocket, settings from the environment. The Worker decides logins
+// The local broker as a process: aedes behind TCP and TLS, settings from the environment. The Worker decides logins
 // and topics and is told of every session. MQTT 3.1 and 3.1.1 only, everything in memory. It is for a laptop.
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { type AddressInfo, createServer as createTcpServer, type Server } from 'node:net';
 import { createServer as createTlsServer } from 'node:tls';
 import { Aedes, type Client } from 'aedes';
-import { createWebSocketStream, WebSocketServer } from 'ws';
 import { describeFailure } from '../../rig/clients/api.ts';
 import { createJsonLog, requireSetting, runPart } from '../../rig/worker/part-process.ts';
 import { mayUse, type TopicRight } from '../../src/domain/topic-rights.ts';
@@ -27,8 +26,8 @@ runPart(log, async () => {
   const sessions = watchSessions(aedes, hooks);
   const host = env['BIND_HOST'] ?? '127.0.0.1';
   const admin = createAdminServer(sessions, requireSetting('BROKER_API_KEY'), requireSetting('BROKER_API_SECRET'));
-  const servers: (Server | WebSocketServer)[] = [];
-  const portOf = async (server: Server | WebSocketServer): Promise<number> => {
+  const servers: Server[] = [];
+  const portOf = async (server: Server): Promise<number> => {
     servers.push(server);
     await once(server, 'listening');
     return (server.address() as AddressInfo).port;
@@ -47,7 +46,6 @@ runPart(log, async () => {
   const tcp = createTcpServer({ noDelay: true }, aedes.handle);
   const ready = {
     mqttPort: await portOf(tcp.listen(Number(env['MQTT_PORT'] ?? 1883), host)),
-    wsPort: await portOf(createWebSocketServer(aedes, Number(env['MQTT_WS_PORT'] ?? 8083), host)),
     // Only the Worker calls it.
     adminPort: await portOf(admin.listen(Number(env['BROKER_ADMIN_PORT'] ?? 18083), '127.0.0.1')),
   };
@@ -115,19 +113,6 @@ function createBroker(hooks: WorkerHooks): Promise<Aedes> {
   });
 }
 
-function addressOf({ conn, req }: Client): string {
-  const socket = req?.socket ?? conn;
-  return ('remoteAddress' in socket && socket.remoteAddress) || '';
-}
-
-function createWebSocketServer(aedes: Aedes, port: number, host: string): WebSocketServer {
-  const handleProtocols = (offered: Set<string>) => ['mqtt', 'mqttv3.1'].find((name) => offered.has(name)) ?? false;
-  const server = new WebSocketServer({ port, host, perMessageDeflate: false, handleProtocols });
-  server.on('connection', (socket, request) => {
-    const conn = createWebSocketStream(socket);
-    // By itself the stream would end and never close.
-    socket.once('close', () => conn.destroy(new Error('the WebSocket was closed')));
-    aedes.handle(conn, request);
-  });
-  return server;
+function addressOf({ conn }: Client): string {
+  return ('remoteAddress' in conn && conn.remoteAddress) || '';
 }

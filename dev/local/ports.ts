@@ -11,12 +11,9 @@ const triesForNext = 50;
 const locks = join(tmpdir(), 'latchwork-port-');
 
 /** @throws Error when a port that was chosen by a setting is in use */
-export async function choosePorts<Part extends keyof Settings['ports']>(
-  wanted: Pick<Settings['ports'], Part>,
-  host: string,
-): Promise<Record<Part, number>> {
+export async function choosePorts(wanted: Settings['ports'], host: string) {
   const chosen = new Map<string, number>();
-  for (const [part, { name, port, isExplicit }] of Object.entries<Settings['ports'][Part]>(wanted)) {
+  for (const [part, { name, port, isExplicit }] of Object.entries(wanted)) {
     const last = isExplicit ? port : Math.min(65535, port + triesForNext);
     let candidate = port;
     while (!(await isFree(candidate, host)) || takeLock(`${locks}${candidate}`) !== undefined) {
@@ -27,5 +24,5 @@ export async function choosePorts<Part extends keyof Settings['ports']>(
     if (candidate !== port) print(`Port ${port} is taken, using ${candidate} instead (choose with ${name}=<port>)`);
     chosen.set(part, candidate);
   }
-  return Object.fromEntries(chosen) as Record<Part, number>;
+  return Object.fromEntries(chosen) as Record<keyof Settings['ports'], number>;
 }

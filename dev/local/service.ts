@@ -34,7 +34,7 @@ const usage = `Usage: npm start
   everything. Settings come from the environment, e.g. API_PORT=9000 npm start:
 
   API_PORT           port of the API, the console and the relay (8787); a default that is in use moves to the next free one
-  MQTT_PORT          port for devices (1883); also MQTT_TLS_PORT (8883), MQTT_WS_PORT (8083), BROKER_ADMIN_PORT (18083), HEALTH_PORT (18084)
+  MQTT_PORT          port for devices (1883); also MQTT_TLS_PORT (8883), BROKER_ADMIN_PORT (18083), HEALTH_PORT (18084)
   PUBLIC_HOST        a LAN address or name: all parts listen beyond loopback, so that real boards can join
   STATE_DIR          database, objects, spool, secrets and logs (.latchwork); npm run reset deletes it
   DEMO=no            without the demo user, product and virtual switch
@@ -108,9 +108,7 @@ async function choosePlace(settings: Settings): Promise<Place> {
   // Before the ports: what a killed run left may still hold them.
   await claimStateDir(stateDir);
   const bindHost = publicHost === undefined ? '127.0.0.1' : '0.0.0.0';
-  const { ws, brokerAdmin, ...always } = settings.ports;
-  const ofBroker = hasBroker ? await choosePorts({ ws, brokerAdmin }, bindHost) : { ws: 0, brokerAdmin: 0 };
-  const { mqttTls: port, ...ports } = { ...(await choosePorts(always, bindHost)), ...ofBroker };
+  const { mqttTls: port, ...ports } = await choosePorts(settings.ports, bindHost);
   const shownHost = publicHost ?? '127.0.0.1';
   const tls = { port, ...prepareLocalCertificate(stateDir, shownHost) };
   const vars = localVars(hasBroker, ports);
@@ -133,7 +131,7 @@ function printHeader({ stateDir, publicHost }: Settings, place: Place, addresses
     `  API     ${api}/api/v1, reference at ${api}/docs   ${pid('worker')}`,
     `  Relay   ${relay}`,
     place.hasBroker
-      ? `${mqtt}, ws://${mqttHost}:${place.ports.ws}/mqtt (MQTT 3.1.1)   ${pid('broker')}`
+      ? `${mqtt} (MQTT 3.1.1)   ${pid('broker')}`
       : `${mqtt} (MQTT 3.1.1 or 5) through the gateway   ${pid('gateway')}`,
     `  Direct  ${relay}/DEVICE_ID (MQTT 3.1.1 or 5 over WebSocket, without a broker)`,
     ...(place.hasBroker ? [`  Bridge  ${pid('bridge')}`] : []),

@@ -42,7 +42,6 @@ export function readSettings(env: NodeJS.ProcessEnv): Settings {
       api: portOf('API_PORT', 8787),
       mqtt: portOf('MQTT_PORT', 1883),
       mqttTls: portOf('MQTT_TLS_PORT', 8883),
-      ws: portOf('MQTT_WS_PORT', 8083),
       brokerAdmin: portOf('BROKER_ADMIN_PORT', 18083),
       health: portOf('HEALTH_PORT', 18084),
     },

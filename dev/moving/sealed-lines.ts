@@ -1,25 +1,17 @@
-// The file of an export: lines of JSON, of which a passphrase seals the secrets and guards the rest. The first line has a random key
-// under the passphrase; each other line is bound to its number and to its text (RFC 7516, by jose). Sends nothing.
-import { createHash, randomBytes } from 'node:crypto';
+// The file of an export: its first line has a random key under the passphrase, which seals each other line with its number (RFC 7516,
+// by jose). Sends nothing.
+import { randomBytes } from 'node:crypto';
 import { createReadStream, statSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { CompactEncrypt, compactDecrypt } from 'jose';
 import { isJsonObject, parseJson } from '../../src/domain/json.ts';
 import type { MovedLine } from '../../src/protocol/operator.ts';
 
-const format = 'latchwork export 1';
+const format = 'latchwork export 2';
 const minPassphrase = 12;
 /** OWASP asks for 210 000 of PBKDF2 with SHA-512. */
 const iterations = 300_000;
 const passphraseKey = { alg: 'PBES2-HS512+A256KW', enc: 'A256GCM' };
-/** Members of `row` and `record` that open something. */
-const secretMembers: Partial<Record<string, readonly string[]>> = {
-  secrets: ['MESSAGING_SECRETS'],
-  users: ['password_hash', 'webhookSecrets'],
-  devices: ['claim_code_digest', 'credentials'],
-  api_keys: ['secret_hash'],
-};
-
 export async function makeHeader(): Promise<string> {
   const sealing = new CompactEncrypt(randomBytes(32)).setProtectedHeader(passphraseKey);
   const key = await sealing.setKeyManagementParameters({ p2c: iterations }).encrypt(readPassphrase());
@@ -46,16 +38,9 @@ function readPassphrase(): Uint8Array {
 }
 
 /** @param number of the line in the file, from 1 */
-export async function sealLine(key: Uint8Array, number: number, { row, record, ...place }: MovedLine): Promise<string> {
-  const isSecret = ([name]: [string, unknown]) => secretMembers[place.in]?.includes(name) === true;
-  const [plain, secret] = [false, true].map((wanted) => {
-    const part = (of: object) => Object.fromEntries(Object.entries(of).filter((member) => isSecret(member) === wanted));
-    return { row: part(row), ...(record && { record: part(record) }) };
-  });
-  const line = { ...place, ...plain };
-  const header = { alg: 'dir', enc: 'A256GCM', ...boundTo(number, line) };
-  const sealing = new CompactEncrypt(new TextEncoder().encode(JSON.stringify(secret))).setProtectedHeader(header);
-  return `${JSON.stringify({ ...line, sealed: await sealing.encrypt(key) })}\n`;
+export async function sealLine(key: Uint8Array, number: number, line: MovedLine): Promise<string> {
+  const sealing = new CompactEncrypt(new TextEncoder().encode(JSON.stringify(line)));
+  return `${await sealing.setProtectedHeader({ alg: 'dir', enc: 'A256GCM', line: number }).encrypt(key)}\n`;
 }
 
 /** The lines behind the first. `endsAt`: in bytes. Ends at a line that was cut off. @throws Error for a changed line */
@@ -66,21 +51,10 @@ export async function* readFile(path: string, key: Uint8Array) {
 }
 
 async function openLine(key: Uint8Array, number: number, text: string): Promise<MovedLine> {
-  const changed = (): never => {
-    throw new Error(`line ${number} is not as the export wrote it`);
-  };
-  const parsing = Promise.resolve(text).then((json) => JSON.parse(json) as MovedLine & { sealed: string });
-  const { sealed, ...line } = await parsing.catch(changed);
-  const opening = compactDecrypt(sealed, key, { keyManagementAlgorithms: ['dir'] });
-  const { plaintext, protectedHeader } = await opening.catch(changed);
-  const bound = boundTo(number, line);
-  if (protectedHeader['line'] !== bound.line || protectedHeader['digest'] !== bound.digest) return changed();
-  const { row, record } = JSON.parse(new TextDecoder().decode(plaintext)) as Partial<MovedLine>;
-  return { ...line, row: { ...line.row, ...row }, ...(line.record && { record: { ...line.record, ...record } }) };
-}
-
-function boundTo(line: number, plain: object) {
-  return { line, digest: createHash('sha256').update(JSON.stringify(plain)).digest('base64url') };
+  const fail = (cause: unknown) => Promise.reject(new Error(`line ${number} is not as the export wrote it`, { cause }));
+  const opened = await compactDecrypt(text, key, { keyManagementAlgorithms: ['dir'] }).catch(fail);
+  if (opened.protectedHeader['line'] !== number) return fail('its number');
+  return JSON.parse(new TextDecoder().decode(opened.plaintext)) as MovedLine;
 }
 
 async function* readLines(path: string) {

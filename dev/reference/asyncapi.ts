@@ -57,21 +57,14 @@ const deviceMessages: Record<string, Message> = {
 };
 
 const success = { code: 200, message: 'success' };
+const { deviceAuth, userAuth, keyAuth } = relay.relayRequestSchemas;
 const relayMessages: Record<string, Message> = {
-  DeviceAuth: [
-    'Signs in with the messaging credentials of one device; its topics may be subscribed to.',
-    relay.relayRequestSchemas.deviceAuth,
+  Auth: [
+    'Signs in. With the messaging credentials of a device its topics may be subscribed to; with an access token, or an API key with ' +
+      "the scope `read`, those of the user's own and shared devices: of one product, where the key has one.",
+    z.union([deviceAuth, userAuth, keyAuth]),
     { action: 'auth', username: exampleName, password: 'tk_9bX2...' },
-  ],
-  UserAuth: [
-    "Signs in with a user's access token; the topics of the user's own and shared devices may be subscribed to.",
-    relay.relayRequestSchemas.userAuth,
     { action: 'auth', token: 'eyJhbGciOiJIUzI1NiIs...' },
-  ],
-  KeyAuth: [
-    'Signs in with an API key that has the scope `read`: as its user, and only ' +
-      'for the product of the key where it has one.',
-    relay.relayRequestSchemas.keyAuth,
     { action: 'auth', keyId: 'ak_4f7Kp2Qx9Lm3Rt6Vw8Za', apiKey: 'sk_Qm7R...' },
   ],
   Subscribe: [
@@ -206,7 +199,7 @@ const webhookMessages: Record<string, Message> = {
 const atLeastOnce = { bindings: { mqtt: { qos: 1, retain: false } } };
 const replies = ['CommandReply'];
 const deviceReports = ['PropertyReport', ...replies];
-const relayRequests = ['DeviceAuth', 'UserAuth', 'KeyAuth', 'Subscribe', 'Unsubscribe', 'Publish', 'Ping'] as const;
+const relayRequests = ['Auth', 'Subscribe', 'Unsubscribe', 'Publish', 'Ping'] as const;
 const relayReplies = ['AuthReply', 'SubscribeReply', 'UnsubscribeReply', 'PublishReply', 'Pong', 'Unreadable'] as const;
 
 /**

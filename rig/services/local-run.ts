@@ -11,14 +11,7 @@ import { AwaitedProcess } from './processes.ts';
 const startScript = fileURLToPath(new URL('../../dev/start.js', import.meta.url));
 const patienceMs = 180_000;
 
-const portNames = [
-  'API_PORT',
-  'MQTT_PORT',
-  'MQTT_TLS_PORT',
-  'MQTT_WS_PORT',
-  'BROKER_ADMIN_PORT',
-  'HEALTH_PORT',
-] as const;
+const portNames = ['API_PORT', 'MQTT_PORT', 'MQTT_TLS_PORT', 'BROKER_ADMIN_PORT', 'HEALTH_PORT'] as const;
 
 export type LocalPlace = { stateDir: string; ports: Record<(typeof portNames)[number], string> };
 

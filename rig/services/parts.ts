@@ -19,7 +19,7 @@ export const secretNames = [
   'BROKER_API_SECRET',
 ] as const;
 export type LocalSecrets = Record<(typeof secretNames)[number], string>;
-export type Ports = { api: number; mqtt: number; ws: number; brokerAdmin: number; health: number };
+export type Ports = { api: number; mqtt: number; brokerAdmin: number; health: number };
 export type Place = {
   stateDir: string;
   bindHost: string;
@@ -48,7 +48,6 @@ export function brokerPart({ bindHost, ports, tls, secrets }: Place): Part {
     BROKER_API_SECRET: secrets.BROKER_API_SECRET,
     BIND_HOST: bindHost,
     MQTT_PORT: String(ports.mqtt),
-    MQTT_WS_PORT: String(ports.ws),
     BROKER_ADMIN_PORT: String(ports.brokerAdmin),
     ...tlsEnvironment(tls),
   });

@@ -212,7 +212,6 @@ export class LocalBroker extends ServiceProcess {
         BROKER_API_KEY: 'key',
         BROKER_API_SECRET: 'secret',
         MQTT_PORT: '0',
-        MQTT_WS_PORT: '0',
         BROKER_ADMIN_PORT: '0',
         ...options.environment,
       },
@@ -221,8 +220,8 @@ export class LocalBroker extends ServiceProcess {
     return broker;
   }
 
-  get ready(): { mqttPort: number; wsPort: number; adminPort: number } {
-    return this.states[0] as { mqttPort: number; wsPort: number; adminPort: number };
+  get ready(): { mqttPort: number; adminPort: number } {
+    return this.states[0] as { mqttPort: number; adminPort: number };
   }
 }
 

@@ -127,11 +127,8 @@ export const bridgeFrameSchema = z.discriminatedUnion('type', [
     type: z.literal('hello'),
     bridgeId: spoolIdSchema,
     instanceId: spoolIdSchema,
-    /**
-     * The spool it sends from. Two spools cannot have one `bridgeId` at the same time. Absent while the bridge cannot open
-     * its spool: it stands by and is never promoted.
-     */
-    spoolId: spoolIdSchema.optional(),
+    /** The spool it sends from. Two spools cannot have one `bridgeId` at the same time. */
+    spoolId: spoolIdSchema,
     /** Digest of the MQTT client id. Bridges of one system have the same, and with it the same session at the broker. */
     sessionDigest: z.string().max(64),
     brokerConnected: z.boolean(),

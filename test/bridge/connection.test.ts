@@ -1,10 +1,8 @@
-// The ways into a broker: versions of MQTT, TLS with its options, WebSocket, and the limits a broker sets.
-import { once } from 'node:events';
+// The ways into a broker: versions of MQTT, TLS with its options, and the limits a broker sets.
 import { mkdtempSync, writeFileSync } from 'node:fs';
-import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, describe, expect, onTestFinished, test } from 'vitest';
+import { afterEach, describe, expect, test } from 'vitest';
 import { commandTopic } from '../../rig/clients/mqtt-client.ts';
 import { BridgeRig } from '../../rig/services/bridge-rig.ts';
 import { makeCertificates } from '../../rig/certificates.ts';
@@ -29,62 +27,13 @@ async function expectStory(): Promise<void> {
   await device.changes.until('the command', () => device.heard.length === 1);
 }
 
-/** Passes a connection on to a port when its first bytes are let through, and hangs up otherwise. */
-async function startGate(targetPort: number, letsThrough: (first: Buffer) => boolean) {
-  const sockets: Socket[] = [];
-  const gate = createServer((socket) => {
-    sockets.push(socket);
-    socket.on('error', () => undefined);
-    socket.once('data', (first: Buffer) => {
-      if (!letsThrough(first)) {
-        socket.destroy();
-        return;
-      }
-      const inner = connect(targetPort, '127.0.0.1');
-      inner.on('error', () => socket.destroy());
-      inner.write(first);
-      socket.pipe(inner).pipe(socket);
-      socket.on('close', () => inner.destroy());
-    });
-  }).listen(0, '127.0.0.1');
-  await once(gate, 'listening');
-  onTestFinished(() => void gate.close());
-  const { port } = gate.address() as AddressInfo;
-  return { url: `mqtt://127.0.0.1:${port}`, cutAll: () => sockets.forEach((socket) => socket.destroy()) };
-}
-
 describe('versions of MQTT', () => {
-  test('a broker that closes on MQTT 5 without a word is tried with 3.1.1', async () => {
-    const broker = await startAedes();
-    // Old brokers read the version from the tenth byte of CONNECT, and hang up.
-    const gate = await startGate(broker.port, (bytes) => bytes[bytes.indexOf('MQTT') + 4] !== 5);
-    rig = await BridgeRig.start(broker);
-    const bridge = rig.startBridge({ MQTT_URL: gate.url });
+  test('a broker that refuses MQTT 5 is tried with 3.1.1', async () => {
+    rig = await BridgeRig.start(await startAedes());
+    const bridge = rig.startBridge();
     await expectStory();
     expect(await bridge.untilLogged('connected to the broker')).toMatchObject({ mqtt: '3.1.1' });
   });
-
-  test.skipIf(mosquittoMissing !== null)(
-    'a broker that speaks MQTT 5 and was busy at first is not left at 3.1.1',
-    async () => {
-      const broker = await Mosquitto.start();
-      let refusals = 2;
-      // A balancer whose broker is still starting hangs up as well.
-      const gate = await startGate(broker.port, () => refusals-- <= 0);
-      rig = await BridgeRig.start(broker);
-      const bridge = rig.startBridge({ MQTT_URL: gate.url });
-      const versions = (): unknown[] =>
-        bridge.lines.filter(({ message }) => message === 'connected to the broker').map(({ mqtt }) => mqtt);
-      await bridge.changes.until('connected', () => versions().length === 1);
-      expect(versions()).toEqual(['3.1.1']);
-      expect(
-        await bridge.untilLogged('the broker did not answer MQTT 5: with 3.1.1 it keeps commands past their expiry'),
-      ).toMatchObject({ level: 'warn' });
-      gate.cutAll();
-      await bridge.changes.until('connected again', () => versions().length === 2);
-      expect(versions()).toEqual(['3.1.1', '5']);
-    },
-  );
 
   test('a version that was asked for is not departed from', async () => {
     rig = await BridgeRig.start(await startAedes(), { MQTT_PROTOCOL: '5' });
@@ -126,13 +75,6 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
     expect(refusal['cause']).toContain('other.test');
     await elsewhere.kill('SIGTERM');
     rig.startBridge({ ...identified, MQTT_SERVERNAME: 'broker.test' });
-    await expectStory();
-  });
-
-  test('over WebSocket', async () => {
-    const port = await findFreePort();
-    rig = await BridgeRig.start(await Mosquitto.start(`listener ${port} 127.0.0.1\nprotocol websockets`));
-    rig.startBridge({ MQTT_URL: `ws://127.0.0.1:${port}/mqtt` });
     await expectStory();
   });
 

@@ -1,14 +1,10 @@
 // Several bridges with one broker session between them: the Worker says which one is active.
-import { execFileSync } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
 import { linkCloseReasons } from '../../src/protocol/bridge.ts';
 import { commandTopic, type Device } from '../../rig/clients/mqtt-client.ts';
 import { makeSpoolDir, type BridgeProcess } from '../../rig/services/processes.ts';
 import { BridgeRig } from '../../rig/services/bridge-rig.ts';
 import { Mosquitto, mosquittoMissing } from '../../rig/brokers/mosquitto.ts';
-import { findFreePort } from '../../rig/ports.ts';
 import { TcpProxy } from '../../rig/clients/tcp-proxy.ts';
 
 describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
@@ -47,47 +43,6 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
     expect(await rig.worker.answerTo('c1')).toMatchObject({ type: 'not-published', reason: 'standby' });
     await rig.worker.untilEffects(...(await device.reportMany(0, 20)));
     expect(countConnects(second)).toBe(0);
-  });
-
-  test('a standby tries its login at the broker, and one with a wrong password says so before it is needed', async () => {
-    const port = await findFreePort();
-    const login = { MQTT_USERNAME: 'latchwork-bridge', MQTT_PASSWORD: 'right', STANDBY_LOGIN_CHECK_SECONDS: '1' };
-    rig = await BridgeRig.start(
-      await Mosquitto.launch(port, (dir) => {
-        const passwords = join(dir, 'passwords');
-        writeFileSync(passwords, '');
-        for (const name of [login.MQTT_USERNAME, 'latchwork-bridge-check']) {
-          execFileSync('mosquitto_passwd', ['-b', passwords, name, login.MQTT_PASSWORD]);
-        }
-        return `listener ${port} 127.0.0.1\nallow_anonymous false\npassword_file ${passwords}`;
-      }),
-      login,
-    );
-    rig.worker.assignRole = (bridgeId) => (bridgeId === 'bridge-1' ? 'active' : 'standby');
-    first = rig.startBridge();
-    await rig.worker.untilActive('bridge-1');
-    const standby = { BRIDGE_ID: 'bridge-2', ...rig.health };
-    const ready = async () => {
-      const { status, text } = await second.ask('/readyz');
-      return { status, ...(JSON.parse(text) as { standbyLogin?: string }) };
-    };
-    second = rig.startBridge({ ...standby, SPOOL_DIR: makeSpoolDir(), MQTT_PASSWORD: 'wrong' });
-    await second.changes.until('the alarm', () => alarmOf(second) !== undefined);
-    expect(alarmOf(second)).toMatchObject({ message: 'the broker would not let this standby in' });
-    expect(await ready()).toMatchObject({ status: 503, standbyLogin: 'refused' });
-    await second.kill('SIGKILL');
-
-    second = rig.startBridge({ ...standby, SPOOL_DIR: makeSpoolDir() });
-    const accepted = () => second.lines.some(({ message }) => message === 'the broker would let this standby in');
-    await second.changes.until('the login is accepted', accepted);
-    expect(await ready()).toMatchObject({ status: 200, standbyLogin: 'accepted' });
-    await second.kill('SIGKILL');
-    const other = { MQTT_USERNAME: 'bound to one client id', MQTT_CHECK_USERNAME: 'latchwork-bridge-check' };
-    second = rig.startBridge({ ...standby, ...other, SPOOL_DIR: makeSpoolDir() });
-    await second.changes.until('the login of the second account is accepted', accepted);
-    // They left the active one's session alone.
-    expect(countConnects(first)).toBe(1);
-    expect(rig.worker.bridges.get('bridge-1')!.isBrokerConnected).toBe(true);
   });
 
   test('roles change hands without loss, and the former active one leaves the broker', async () => {

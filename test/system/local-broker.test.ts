@@ -119,15 +119,6 @@ describe('logins', () => {
     await online(name, old);
     expect(await refusalOf(name, { ...old, password: 'wrong' })).toBe(4);
   });
-
-  test('MQTT over WebSocket is the same broker', async () => {
-    const { name, root } = newDevice();
-    const client = await online(name, { protocol: 'ws', port: broker.ready.wsPort, path: '/mqtt' });
-    const seen = collect(client);
-    await client.subscribeAsync(`${root}/status`);
-    await client.publishAsync(`${root}/status`, 'hello', { qos: 1 });
-    await vi.waitFor(() => expect(seen).toEqual([`${root}/status hello`]));
-  });
 });
 
 describe('topics', () => {

@@ -19,8 +19,6 @@ dynsec addRoleACL latchwork-bridge subscribeLiteral '$CONTROL/dynamic-security/v
 dynsec addRoleACL latchwork-bridge publishClientReceive '$CONTROL/dynamic-security/v1/response' allow
 password | dynsec createClient latchwork-bridge -c BRIDGE_CLIENT_ID
 dynsec addClientRole latchwork-bridge latchwork-bridge
-# With the same password and no rights: a standby tries it beside the active bridge (MQTT_CHECK_USERNAME).
-password | dynsec createClient latchwork-bridge-check -c latchwork-bridge-check
 # mosquitto answers what it could not save like what it could: the account has to be in its file.
 grep -q '"latchwork-bridge"' /var/lib/mosquitto/dynamic-security.json || {
   echo 'error: mosquitto cannot write /var/lib/mosquitto/dynamic-security.json: its user has to own it' >&2

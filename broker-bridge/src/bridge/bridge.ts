@@ -6,7 +6,6 @@ import { runDetached } from '../../../node-service/detached.ts';
 import { serveHealth, type Readiness } from '../../../node-service/health.ts';
 import type { Log } from '../../../node-service/log.ts';
 import { Broker } from '../broker/broker.ts';
-import { createLoginCheck } from '../broker/login-check.ts';
 import type { BridgeConfig } from '../config.ts';
 import { createDownlink } from '../downlink/downlink.ts';
 import { Deliveries } from '../intake/deliveries.ts';
@@ -14,10 +13,10 @@ import { createFloodGate } from '../intake/flood-gate.ts';
 import { Intake } from '../intake/intake.ts';
 import { createMetrics } from '../metrics.ts';
 import { Spool } from '../spool/spool.ts';
+import { DiskRefusal } from '../spool/thread.ts';
 import { createUplinkClient } from '../uplink/client.ts';
 import { openDeadLetters } from '../uplink/dead-letters.ts';
 import { Uplink } from '../uplink/uplink.ts';
-import { untilOpened } from './unopened.ts';
 import { WorkerLink, type BrokerState, type Role } from './worker-link.ts';
 
 const lockWaitMs = 15_000;
@@ -25,10 +24,15 @@ const commandDrainMs = 1000;
 const flushMs = 1000;
 const uplinkDrainMs = 5000;
 
-/** Waits while the disk refuses the spool. @throws Error if it is damaged or another bridge's, or the health port is taken */
+/** @throws Error if the spool is damaged or another bridge's, or the health port is taken */
 export async function startBridge(config: BridgeConfig, log: Log) {
-  const open = () => Spool.open({ ...config.spool, bridgeId: config.bridgeId, log, lockWaitMs });
-  const { spool, deliveries } = await open().catch((error: unknown) => untilOpened(config, log, error, open));
+  const opening = Spool.open({ ...config.spool, bridgeId: config.bridgeId, log, lockWaitMs });
+  const { spool, deliveries } = await opening.catch((error: unknown) => {
+    if (!(error instanceof DiskRefusal)) throw error;
+    log.error('the spool cannot be opened: messages wait at the broker', { alarm: true, cause: error.message });
+    // What starts it again is the retry: the disk may have room by then.
+    process.exit(1);
+  });
   let session: { connectionId: string; isPresent: boolean; readUntilMs: number } | null = null;
   /** Null until the Worker assigns a role. */
   let role: Role | null = null;
@@ -57,7 +61,6 @@ export async function startBridge(config: BridgeConfig, log: Log) {
     // Only the Worker knows whether the session should be ours. Without a link it says so with the next link.
     onTakenOver: () => link.restart(),
   });
-  const loginCheck = createLoginCheck(config.mqtt, config.loginCheck, log);
   const link = new WorkerLink({
     config,
     spoolId: spool.spoolId,
@@ -73,7 +76,6 @@ export async function startBridge(config: BridgeConfig, log: Log) {
   });
   const downlink = createDownlink({ broker, link, log, metrics });
   const { progress } = uplink;
-  const hasLoginFailed = () => ['refused', 'unreachable'].includes(loginCheck.readState());
   const { observe } = metrics;
   observe('spool_depth', 'Messages on the disk that the Worker has not answered for', () => spool.depth);
   observe('spool_bytes', 'Bytes of these messages, which SPOOL_MAX_BYTES limits', () => spool.bytes);
@@ -88,7 +90,6 @@ export async function startBridge(config: BridgeConfig, log: Log) {
   observe('commands_unanswered', 'Commands that wait for their PUBACK', () => broker.connection?.unanswered ?? 0);
   observe('broker_connected', '1 while connected to the broker', () => broker.isConnected);
   observe('link_connected', '1 while the Worker answers on the link', () => link.isConnected);
-  observe('standby_login_failed', '1 while the broker would not let this standby in', hasLoginFailed);
   observe('active', '1 while this bridge is the active one', () => role === 'active');
   const bridge = {
     onStateChange: (): void => undefined,
@@ -113,7 +114,6 @@ export async function startBridge(config: BridgeConfig, log: Log) {
   /** Commands stop first, then the broker, so that a standby can take over while the last messages go up. */
   async function stop(): Promise<void> {
     isStopping = true;
-    loginCheck.stop();
     await downlink.stop(commandDrainMs);
     intake.stop();
     await spool.flush(flushMs);
@@ -132,13 +132,8 @@ export async function startBridge(config: BridgeConfig, log: Log) {
     role = newRole;
     if (!resumes) intake.noteOtherBridge();
     downlink.setRole(role);
-    if (role === 'active') {
-      loginCheck.stop();
-      broker.start(resumes);
-    } else {
-      loginCheck.start();
-      runDetached(broker.stop());
-    }
+    if (role === 'active') broker.start(resumes);
+    else runDetached(broker.stop());
     bridge.onStateChange();
   }
 
@@ -170,13 +165,11 @@ export async function startBridge(config: BridgeConfig, log: Log) {
     const { stall, stalledSeconds } = progress;
     const isAuthorized = !uplink.isUnauthorized;
     const { isSubscribed } = broker;
-    const isFit = role === 'standby' ? !hasLoginFailed() : isSubscribed;
     return {
-      isReady: link.isConnected && isFit && isAuthorized && stall === null,
+      isReady: link.isConnected && (role === 'standby' || isSubscribed) && isAuthorized && stall === null,
       details: {
         ...readState(),
         subscribed: isSubscribed,
-        ...(role === 'standby' && { standbyLogin: loginCheck.readState() }),
         authorized: isAuthorized,
         uplink: stall === null ? 'moving' : 'stalled',
         ...(stall !== null && { uplinkReason: stall.reason, uplinkStalledSeconds: stalledSeconds }),

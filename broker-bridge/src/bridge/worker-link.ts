@@ -15,8 +15,7 @@ type HelloFrame = Extract<protocol.BridgeFrame, { type: 'hello' }>;
 
 type LinkOptions = {
   config: BridgeConfig;
-  /** Undefined while the spool cannot be opened. */
-  spoolId?: string;
+  spoolId: string;
   log: Log;
   readBroker: () => BrokerState;
   /** `resumes`: no other bridge was active since this process was. */

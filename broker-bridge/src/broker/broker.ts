@@ -47,9 +47,6 @@ export class Broker {
   #isAwaitingLink = false;
   #timer: NodeJS.Timeout | undefined;
   #version: MqttVersion;
-  #isVersionProven = false;
-  #isVersionRefused = false;
-  #unansweredEnds = 0;
 
   constructor(config: MqttConfig, log: Log, events: BrokerEvents) {
     this.#config = config;
@@ -150,15 +147,7 @@ export class Broker {
     }
     if (this.#openedAtMs !== null) return;
     this.#openedAtMs = Date.now();
-    const isGuess = this.#version === '3.1.1' && this.#config.protocol === 'auto' && !this.#isVersionRefused;
-    this.#isVersionProven = !isGuess;
     this.#log.info('connected to the broker', { mqtt: this.#version });
-    this.#unansweredEnds = 0;
-    if (isGuess) {
-      this.#log.warn('the broker did not answer MQTT 5: with 3.1.1 it keeps commands past their expiry', {
-        remedy: 'the next connection tries MQTT 5 again; set MQTT_PROTOCOL=3.1.1 if the broker has none',
-      });
-    }
     this.#events.onConnectedChange(true);
   }
 
@@ -170,7 +159,6 @@ export class Broker {
     if (livedMs !== null && livedMs > stableAfterMs) this.#backOff.failures = 0;
     if (!this.#isWanted) return;
     if (unacceptableVersionCodes.includes(end.refusedCode ?? 0) && this.#config.protocol === 'auto') {
-      this.#isVersionRefused = true;
       this.#version = this.#version === '5' ? '3.1.1' : '5';
       this.#log.info('the broker speaks another version of MQTT', { mqtt: this.#version });
       // With a delay, because a broker may refuse both.
@@ -186,15 +174,6 @@ export class Broker {
       if (end.isTakenOver) this.#log.warn('another client took over the session with the broker');
       this.#events.onTakenOver();
       return;
-    }
-    const isUnanswered = livedMs === null && end.refusedCode === null && end.wasReached;
-    if (this.#config.protocol === 'auto' && !this.#isVersionProven) {
-      if (livedMs !== null) this.#version = '5';
-      else if (isUnanswered) {
-        // Old brokers close the connection without an answer; so does one that is starting, or a load balancer before it.
-        this.#unansweredEnds += 1;
-        this.#version = this.#unansweredEnds % 3 === 2 ? '3.1.1' : '5';
-      }
     }
     // MQTT 3.1.1 has no reason for a take-over. Two bridges that each took the session back would do so for ever.
     const seemsTakenOver = !this.#isWorkerReachable && livedMs !== null && livedMs < stableAfterMs;

@@ -1,8 +1,7 @@
 // One network connection to the broker, from its attempt to its end. It acknowledges a message only on request and
 // stores nothing: what is unacknowledged when it closes is redelivered by the broker, or reported as unanswered.
-import { Socket } from 'node:net';
-import type { Duplex } from 'node:stream';
-import { TLSSocket } from 'node:tls';
+import { connect, isIP, Socket } from 'node:net';
+import { connect as connectTls, TLSSocket } from 'node:tls';
 import { MqttClient, type IClientOptions, type IPublishPacket } from 'mqtt';
 import { generate, type IConnackPacket } from 'mqtt-packet';
 import { maxPayloadBytes, uplinkFilters, type NotPublishedReason } from '../../../src/protocol/bridge.ts';
@@ -10,7 +9,6 @@ import type { MqttConfig } from '../config.ts';
 import { describeError } from '../../../node-service/log.ts';
 import { createReplies } from '../downlink/replies.ts';
 import type { SpoolItem } from '../spool/database.ts';
-import { openStream } from './open-stream.ts';
 import { PacketLimit, payloadBytesOf } from './packet-limit.ts';
 
 const protocolVersions = { '5': 5, '3.1.1': 4 } as const;
@@ -30,8 +28,6 @@ export type IncomingMessage = Pick<SpoolItem, 'topic' | 'payload' | 'trueBytes' 
 };
 
 export type ConnectionEnd = {
-  /** The network connection was established, whether or not the broker answered. */
-  wasReached: boolean;
   refusedCode: number | null;
   /** The broker gave the session to another client; only MQTT 5 says so. */
   isTakenOver: boolean;
@@ -68,12 +64,7 @@ export class MqttConnection {
   readonly #events: ConnectionEvents;
   readonly #unanswered = new Set<(outcome: PublishOutcome) => void>();
   readonly #replies = createReplies();
-  readonly #end: ConnectionEnd = {
-    wasReached: true,
-    refusedCode: null,
-    isTakenOver: false,
-    cause: 'closed by the broker',
-  };
+  readonly #end: ConnectionEnd = { refusedCode: null, isTakenOver: false, cause: 'closed by the broker' };
   #isOpen = false;
   #hasEnded = false;
   #acks: number[] = [];
@@ -89,12 +80,7 @@ export class MqttConnection {
     this.#client.handleMessage = (packet, callback) => this.#takeMessage(packet, callback);
     this.#listen();
     this.#client.connect();
-    this.#client.stream.on('error', (error: NodeJS.ErrnoException) => {
-      this.#end.cause = describeError(error);
-      this.#end.wasReached = error.code === 'ECONNRESET';
-    });
-    // The library leaves Nagle's algorithm on, which costs a command 40 ms. WebSockets have it off already.
-    if (this.#client.stream instanceof Socket) this.#client.stream.setNoDelay(true);
+    this.#client.stream.on('error', (error) => (this.#end.cause = describeError(error)));
   }
 
   get unanswered(): number {
@@ -175,8 +161,9 @@ export class MqttConnection {
   }
 
   /** The library pipes the stream into its parser: the limit goes in between. */
-  #openLimited(config: MqttConfig): Duplex {
-    const stream = openStream(config);
+  #openLimited(config: MqttConfig): Socket {
+    // The library leaves Nagle's algorithm on, which costs a command 40 ms.
+    const stream = openStream(config).setNoDelay(true);
     const limit = new PacketLimit();
     limit.on('error', (error) => this.#fail(`the broker sends what is not MQTT: ${error.message}`));
     const pipe = stream.pipe.bind(stream);
@@ -290,7 +277,15 @@ export class MqttConnection {
   }
 }
 
-export function connectOptions(config: MqttConfig, version: MqttVersion): IClientOptions {
+function openStream({ url, tls }: MqttConfig): Socket {
+  const { protocol, hostname, port } = new URL(url);
+  const host = hostname.replace(/^\[(.*)\]$/, '$1');
+  if (protocol === 'mqtt:') return connect({ host, port: Number(port) || 1883 });
+  // A server name is no IP address (RFC 6066 3).
+  return connectTls({ host, port: Number(port) || 8883, ...(isIP(host) === 0 && { servername: host }), ...tls });
+}
+
+function connectOptions(config: MqttConfig, version: MqttVersion): IClientOptions {
   return {
     clientId: config.clientId,
     ...(config.username === undefined ? {} : { username: config.username }),
@@ -307,7 +302,6 @@ export function connectOptions(config: MqttConfig, version: MqttVersion): IClien
     // The library's own looks for DEBUG in the environment several times a message.
     log: () => undefined,
     ...config.tls,
-    wsOptions: { ...config.tls, perMessageDeflate: false },
     ...(version === '5'
       ? { properties: { sessionExpiryInterval: 86_400, receiveMaximum: 500, maximumPacketSize: config.maxPacketBytes } }
       : {}),

@@ -4,8 +4,6 @@
 export type BridgeState = {
   /** null before `hello`. */
   role: 'active' | 'standby' | null;
-  /** Empty while the bridge cannot open its spool. */
-  spoolId: string;
   isBrokerConnected: boolean;
   openedAtMs: number;
   /** When it got its role, or its connection to the broker last changed. */
@@ -49,20 +47,16 @@ export function conflictWith(
   return lasting.some((other) => other.sessionDigest !== sessionDigest) ? 'other_session' : undefined;
 }
 
-function isSpare({ role, spoolId }: BridgeState): boolean {
-  return role === 'standby' && spoolId !== '';
-}
-
 /** The standby that has been one for longest. */
 export function successorAmong<Bridge extends BridgeState>(bridges: Bridge[], nowMs: number): Bridge | undefined {
   return bridges
-    .filter((bridge) => isSpare(bridge) && !isInactive(bridge, nowMs))
+    .filter((bridge) => bridge.role === 'standby' && !isInactive(bridge, nowMs))
     .sort((a, b) => a.changedAtMs - b.changedAtMs)[0];
 }
 
 /** When one of the rules above may apply next; undefined while none can: a lone active bridge has no successor. */
 export function nextCheckAtMs(bridges: BridgeState[]): number | undefined {
-  const hasSpare = bridges.some(isSpare);
+  const hasSpare = bridges.some(({ role }) => role === 'standby');
   const times = bridges.flatMap((bridge) => {
     if (bridge.role === null) return bridge.openedAtMs + helloWithinMs;
     if (!hasSpare) return [];

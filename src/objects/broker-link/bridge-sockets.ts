@@ -8,6 +8,7 @@ import { closeIfOpen, sendIfOpen } from '../calls/open-socket.ts';
 export type Attachment = Omit<BridgeState, 'lastSeenAtMs'> & {
   bridgeId: string | null;
   instanceId: string;
+  spoolId: string;
   sessionDigest: string;
   /** Why the bridge's uplink stands still, and since when; null while it moves. */
   stall: UplinkStall | null;

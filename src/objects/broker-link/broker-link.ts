@@ -136,7 +136,7 @@ export class BrokerLink extends DurableObject<Env> {
   }
 
   async #welcome(socket: WebSocket, hello: Extract<protocol.BridgeFrame, { type: 'hello' }>): Promise<void> {
-    const { bridgeId, instanceId, spoolId = '', sessionDigest, brokerConnected: isBrokerConnected } = hello;
+    const { bridgeId, instanceId, spoolId, sessionDigest, brokerConnected: isBrokerConnected } = hello;
     const identity = { bridgeId, instanceId, spoolId, sessionDigest };
     this.#releaseInactive();
     const others = this.#bridges().filter((bridge) => bridge.socket !== socket);
@@ -153,8 +153,7 @@ export class BrokerLink extends DurableObject<Env> {
       closeBridge(bridge.socket, protocol.linkCloseReasons.replaced);
     }
     const active = this.#active();
-    const isFree = active === undefined || active.socket === socket;
-    const role = isFree && spoolId !== '' ? 'active' : 'standby';
+    const role = active === undefined || active.socket === socket ? 'active' : 'standby';
     changeAttachment(socket, { ...identity, isBrokerConnected });
     setRole(socket, role, 'hello', role === 'active' && this.#recordActive(instanceId));
     // The instance lost its link only: it answers what it has published from memory, and publishes what it never got.

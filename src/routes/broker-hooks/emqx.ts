@@ -5,9 +5,9 @@ import type { Context } from 'hono';
 import { RefusedError, wireErrorOf, type Refusal } from '../../domain/refusal.ts';
 import { type AppEnv, createRouter, validJson } from '../../http/router.ts';
 import { noteRefusal } from '../../http/request-log.ts';
+import type { TopicRight } from '../../domain/topic-rights.ts';
 import { describeError, log } from '../../log.ts';
 import { emqxAuthzSchema, emqxConnectSchema, emqxEventSchema } from '../../protocol/hooks.ts';
-import { aclOf } from '../../services/broker/provisioner-emqx.ts';
 import { decideConnect, decideTopic, reportConnection } from '../../services/broker/messaging-auth.ts';
 
 export const emqxHookRoutes = createRouter();
@@ -62,4 +62,15 @@ function denyLogin(c: Context<AppEnv>, refusal: Refusal) {
 function deny(c: Context<AppEnv>, refusal: Refusal) {
   noteRefusal(c, refusal);
   return c.json({ result: 'deny' });
+}
+
+/** The first matching rule decides. Without the last one, EMQX asks its other authorizers, whose default is to allow. */
+export function aclOf(rights: readonly TopicRight[]) {
+  return [...rights.map(ruleOf), { permission: 'deny', action: 'all', topic: '#' }];
+}
+
+function ruleOf({ action, topic, isExact, mayRetain }: TopicRight) {
+  // `eq` matches the text literally. Without it a filter with `+` would also admit one with `#`.
+  const rule = { permission: 'allow', action, topic: isExact ? `eq ${topic}` : topic };
+  return action === 'publish' && !mayRetain ? { ...rule, retain: false } : rule;
 }

@@ -12,9 +12,9 @@ import {
 import { RefusedError } from '../../domain/refusal.ts';
 import type { DeviceIdentity } from '../../domain/topics.ts';
 import { describeError, log } from '../../log.ts';
-import { createEmqxProvisioner, disconnectClient } from './provisioner-emqx.ts';
-import { createMosquittoProvisioner } from './provisioner-mosquitto.ts';
-import { BrokerCallError, type BrokerFailure, type BrokerProvisioner } from './provisioner.ts';
+import { BrokerCallError, type BrokerFailure } from './broker-call-error.ts';
+import { disconnectClient } from './broker-sessions.ts';
+import { deletionOf, disablingOf, enablingOf, runCommands, upsertionOf } from './mosquitto.ts';
 
 export type BrokerOperation =
   /** Lets the device in, with `password` if it is new; `endsSessions` forces a new login. */
@@ -22,8 +22,6 @@ export type BrokerOperation =
   /** Refuses its logins until the next `upsert`. */
   | { kind: 'disable' }
   | { kind: 'delete' };
-
-type Outbox = ServiceContext & { provisioner: BrokerProvisioner };
 
 /** A device logs in right after its answer: the answer waits that long for the delivery. */
 const answerWaitMs = 2_000;
@@ -50,10 +48,9 @@ export async function provisionAtBroker(
   operation: BrokerOperation,
   requestedAtMs: number,
 ): Promise<void> {
-  const outbox = openOutbox(context);
-  if (outbox === undefined) return;
-  await record(outbox, device, operation, requestedAtMs, Date.now());
-  const delivery = deliverNext(outbox, device.deviceId);
+  if (!hasOutbox(context)) return;
+  await record(context, device, operation, requestedAtMs, Date.now());
+  const delivery = deliverNext(context, device.deviceId);
   // A broker that took this entry can be asked for others.
   const deliverRest = async () => {
     if ((await delivery) === 'attempted') await deliverOutbox(context);
@@ -71,28 +68,21 @@ export async function scheduleDeletionAtBroker(
   device: DeviceIdentity,
   requestedAtMs: number,
 ): Promise<void> {
-  const outbox = openOutbox(context);
-  if (outbox !== undefined) await record(outbox, device, { kind: 'delete' }, requestedAtMs, Date.now() + cutOffAfterMs);
+  if (hasOutbox(context)) await record(context, device, { kind: 'delete' }, requestedAtMs, Date.now() + cutOffAfterMs);
 }
 
 /** Delivers what is due, oldest first, until the broker is away: every minute, and after each successful delivery. */
 export async function deliverOutbox(context: ServiceContext): Promise<void> {
-  const outbox = openOutbox(context);
-  if (outbox === undefined) return;
+  if (!hasOutbox(context)) return;
   for (let count = 0; count < maxDeliveriesPerRun; count++) {
-    if ((await deliverNext(outbox)) !== 'attempted') return;
+    if ((await deliverNext(context)) !== 'attempted') return;
   }
 }
 
-const provisioners = { none: undefined, mosquitto: createMosquittoProvisioner, emqx: createEmqxProvisioner };
-
-function openOutbox(context: ServiceContext): Outbox | undefined {
-  const create = provisioners[context.config.broker.provisioning];
-  return create && { ...context, provisioner: create(context) };
-}
+const hasOutbox = ({ config }: ServiceContext) => config.broker.provisioning === 'mosquitto';
 
 async function record(
-  { config, primary }: Outbox,
+  { config, primary }: ServiceContext,
   { productKey, deviceId }: DeviceIdentity,
   operation: BrokerOperation,
   requestedAt: number,
@@ -106,14 +96,17 @@ async function record(
   await putOutboxEntry(primary(), { ...credential, requestedAt, nextAttemptAt });
 }
 
+type Delivery = 'nothing_due' | 'attempted' | 'broker_away';
+
 /** `attempted`: the entry is delivered or postponed, and the broker can be asked for others. */
-async function deliverNext(outbox: Outbox, deviceId?: string): Promise<'nothing_due' | 'attempted' | 'broker_away'> {
-  const database = outbox.primary();
+async function deliverNext(context: ServiceContext, deviceId?: string): Promise<Delivery> {
+  const database = context.primary();
   const nowMs = Date.now();
   const entry = await claimOutboxEntry(database, nowMs, nowMs + claimMs, deviceId);
   if (entry === undefined) return 'nothing_due';
   try {
-    await deliver(outbox, entry);
+    const commands = await commandsOf(context, entry);
+    if (commands.length > 0) await runCommands(context, commands);
   } catch (error) {
     const { operation } = entry;
     const attempts = entry.attempts + 1;
@@ -126,7 +119,7 @@ async function deliverNext(outbox: Outbox, deviceId?: string): Promise<'nothing_
   }
   const isCurrent = await releaseOutboxEntry(database, entry, { deliveredAt: Date.now(), sealedPassword: null });
   // An entry that replaced this one during its delivery found it claimed.
-  return isCurrent ? 'attempted' : deliverNext(outbox, entry.deviceId);
+  return isCurrent ? 'attempted' : deliverNext(context, entry.deviceId);
 }
 
 function failureOf(error: unknown): BrokerFailure | { kind: 'failed' } {
@@ -136,19 +129,17 @@ function failureOf(error: unknown): BrokerFailure | { kind: 'failed' } {
   return { kind: 'failed', ...describeError(error) };
 }
 
-async function deliver(
-  { config, provisioner }: Outbox,
+async function commandsOf(
+  { config }: ServiceContext,
   { productKey, deviceId, operation, sealedPassword, endsSessions }: OutboxEntry,
-): Promise<void> {
+) {
   const device = { productKey, deviceId };
-  if (operation === 'delete') return provisioner.delete(device);
-  if (sealedPassword !== null) {
-    const password = await openText(sealedPassword, config.sealingSecrets, deviceId, 'broker outbox');
-    // The sealing secret was replaced twice since. The device has to activate again.
-    if (password === undefined) log('error', 'broker outbox: password cannot be opened any more', { deviceId });
-    else await provisioner.upsertCredential(device, password);
-  }
-  if (operation === 'disable') return provisioner.disable(device);
-  if (sealedPassword === null) await provisioner.enable(device);
-  if (endsSessions) await provisioner.endSessions(device);
+  if (operation === 'delete') return deletionOf(device);
+  const password = sealedPassword && (await openText(sealedPassword, config.sealingSecrets, deviceId, 'broker outbox'));
+  // The sealing secret was replaced twice since. The device has to activate again.
+  if (password === undefined) log('error', 'broker outbox: password cannot be opened any more', { deviceId });
+  const credential = password ? upsertionOf(device, password) : [];
+  if (operation === 'disable') return [...credential, disablingOf(device)];
+  const enabling = sealedPassword === null ? [enablingOf(device)] : [];
+  return [...credential, ...enabling, ...(endsSessions ? [disablingOf(device), enablingOf(device)] : [])];
 }

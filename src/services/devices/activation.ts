@@ -21,7 +21,7 @@ import { topicOf, type DeviceIdentity } from '../../domain/topics.ts';
 import { callDevice } from '../../objects/calls/stubs.ts';
 import type { ActivateBody } from '../../protocol/http/devices.ts';
 import { topicActions } from '../../protocol/mqtt.ts';
-import { disconnectClient } from '../broker/provisioner-emqx.ts';
+import { disconnectClient } from '../broker/broker-sessions.ts';
 import { recordSecurityEvent } from '../accounts/security-events.ts';
 import { provisionAtBroker } from '../broker/provisioning.ts';
 import { readClaimToken } from './claim-tokens.ts';

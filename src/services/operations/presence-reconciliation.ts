@@ -4,8 +4,8 @@ import { listDevicesAfter } from '../../db/devices/devices.ts';
 import type { DeviceIdentity } from '../../domain/topics.ts';
 import { callBrokerLink, callDevice, resultOr } from '../../objects/calls/stubs.ts';
 import { log } from '../../log.ts';
-import { BrokerCallError } from '../broker/provisioner.ts';
-import { isClientConnected } from '../broker/provisioner-emqx.ts';
+import { BrokerCallError } from '../broker/broker-call-error.ts';
+import { isClientConnected } from '../broker/broker-sessions.ts';
 import type { ServiceContext } from '../../context.ts';
 import { presenceTimes } from '../../domain/device/presence/presence-times.ts';
 

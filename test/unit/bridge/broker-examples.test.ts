@@ -53,10 +53,6 @@ it('emqx: ask about rights and disconnect where they do not come with the login'
   expect(settingsOf('emqx/emqx-5.4.hocon')).toContain('/hooks/emqx/authz');
 });
 
-it('emqx: bind a pushed password to the client id', () => {
-  expect(settingsOf('emqx/pushed.hocon')).toContain('user_id_type = clientid');
-});
-
 it('rabbitmq: know the service alone, name the port, and check the certificate', () => {
   const text = settingsOf('rabbitmq/rabbitmq.conf');
   expect(text.match(/^auth_backends\..*$/gm)).toEqual(['auth_backends.1 = http']);
@@ -85,7 +81,6 @@ it.each([
   ['rabbitmq/rabbitmq.conf', 'mqtt.listeners.ssl.default = 8883', 'mqtt.listeners.tcp.1 = 127.0.0.1:1883'],
   ['emqx/emqx-5.4.hocon', 'listeners.ssl.default {', 'listeners.tcp.default.bind = "127.0.0.1:1883"'],
   ['emqx/emqx-5.8.hocon', 'listeners.ssl.default {', 'listeners.tcp.default.bind = "127.0.0.1:1883"'],
-  ['emqx/pushed.hocon', 'listeners.ssl.default {', 'listeners.tcp.default.bind = "127.0.0.1:1883"'],
 ])('%s: offer no listener without TLS to other machines', (file, tls, plain) => {
   const lines = settingsOf(file).split('\n');
   expect(lines).toContain(tls);
@@ -111,7 +106,6 @@ it.each([
   ['mosquitto/mosquitto.conf', 'max_packet_size 65536'],
   ['emqx/emqx-5.4.hocon', 'max_packet_size = "64KB"'],
   ['emqx/emqx-5.8.hocon', 'max_packet_size = "64KB"'],
-  ['emqx/pushed.hocon', 'max_packet_size = "64KB"'],
   ['rabbitmq/tls-3.13.conf', 'mqtt.max_packet_size_authenticated = 65536'],
 ])('%s: take no packet of megabytes', (file, setting) => {
   expect(settingsOf(file)).toContain(setting);

@@ -30,7 +30,11 @@ test('settings as they are in the repository are refused by their names', () => 
 });
 
 test.each([
-  ['BROKER_PROVISIONING = "none"', 'BROKER_PROVISIONING = "emqx"', /^BROKER_PROVISIONING emqx needs BROKER_API_URL/],
+  [
+    'BROKER_PROVISIONING = "none"',
+    'BROKER_PROVISIONING = "emqx"',
+    /^BROKER_PROVISIONING is one of "none", "mosquitto"$/,
+  ],
   ['RATE_LIMITS = "production"', 'RATE_LIMITS = "relaxed"', /^RATE_LIMITS is relaxed/],
   ['BE_LOCAL = "false"', 'BE_LOCAL = "true"', /^WEBHOOKS_MAY_BE_LOCAL is true/],
   ['LIMITS = ""', 'LIMITS = "nonsense=1"', /^LIMITS /],

@@ -48,8 +48,8 @@ test('npm run dev and npm start say which port or setting is wrong, and start no
   const stateDir = makeTempDir('state');
   const isTaken = (name: string) => `Port ${port} is taken: choose another one with ${name}=<port>`;
   for (const [command, name, value, problem] of [
-    ['dev/wrangler-dev.ts', 'API_PORT', String(port), isTaken('API_PORT')],
-    ['dev/local/service.ts', 'MQTT_WS_PORT', String(port), isTaken('MQTT_WS_PORT')],
+    ['dev/wrangler-dev.ts', 'API_PORT', 'none', 'API_PORT is "none": give a port from 1 to 65535'],
+    ['dev/local/service.ts', 'MQTT_PORT', String(port), isTaken('MQTT_PORT')],
     ['dev/local/service.ts', 'RATE_LIMITS', 'none', 'RATE_LIMITS is one of "production", "relaxed"'],
   ] as const) {
     const env = { ...process.env, STATE_DIR: stateDir, [name]: value };

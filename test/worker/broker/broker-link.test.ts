@@ -193,23 +193,6 @@ describe('roles', () => {
     }
   });
 
-  it('never makes a bridge active that cannot open its spool', async () => {
-    const unopened = await openLink();
-    expect(await unopened.ask({ ...helloOf('no-disk', false), spoolId: undefined })).toMatchObject({ role: 'standby' });
-    const { bridge: active, role } = await dialIn('one');
-    expect(role).toBe('active');
-    const { bridge: spare } = await dialIn('two');
-    active.close();
-    expect(await spare.next()).toMatchObject({ role: 'active' });
-    await loseBroker(spare);
-    await makeBrokerless();
-    await runDurableObjectAlarm(link());
-    spare.close();
-    await spare.end();
-    expect(await unopened.ask(linkPing), 'nobody is left, and no role came').toBe(linkPong);
-    expect(await link().health()).toMatchObject({ bridgeConnected: false });
-  });
-
   it('remembers roles through an eviction', async () => {
     const { bridge: active } = await dialIn('one');
     const { bridge: second } = await dialIn('two');

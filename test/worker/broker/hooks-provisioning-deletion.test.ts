@@ -3,15 +3,16 @@
 import { env } from 'cloudflare:workers';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { createUser, makeProduct, type TestUser } from '../rig/clients/client.ts';
-import { withEmqx } from '../rig/emqx.ts';
+import { closeBridges, dialIn } from '../rig/clients/link.ts';
 import { callWith } from '../rig/limited.ts';
+import { answerCommands, withMosquitto } from '../rig/outbox.ts';
 import { sessionOf } from '../rig/provision.ts';
 
 let owner: TestUser;
 let productKey: string;
 let deviceId: string;
 
-const call = (method: string, path: string, body?: object, of = withEmqx) =>
+const call = (method: string, path: string, body?: object, of = withMosquitto) =>
   callWith<{ deviceId: string } | null>(of, method, path, { token: owner.token, body });
 
 async function activate(): Promise<string | undefined> {
@@ -19,12 +20,12 @@ async function activate(): Promise<string | undefined> {
   return data?.deviceId;
 }
 
-const deleteDevice = (of = withEmqx) => call('DELETE', `/devices/${deviceId}`, undefined, of);
+const deleteDevice = (of = withMosquitto) => call('DELETE', `/devices/${deviceId}`, undefined, of);
 
 function withDeletion(deleteSession: () => Promise<void>): Env {
   const allowed = { ok: true, value: null };
   const session = { allows: () => Promise.resolve(allowed), decide: () => deleteSession().then(() => allowed) };
-  return { ...withEmqx, DEVICE_SESSION: { getByName: () => session } } as unknown as Env;
+  return { ...withMosquitto, DEVICE_SESSION: { getByName: () => session } } as unknown as Env;
 }
 
 async function outboxEntry() {
@@ -37,14 +38,15 @@ async function outboxEntry() {
 const deleted = { operation: 'delete', delivered_at: expect.any(Number) as number };
 
 beforeEach(async () => {
-  // EMQX finds whatever it is asked for.
-  vi.spyOn(globalThis, 'fetch').mockImplementation(() => Promise.resolve(new Response(null, { status: 204 })));
+  const { bridge } = await dialIn('one');
+  bridge.answerAll((frame) => void answerCommands(bridge, frame));
   vi.spyOn(console, 'error').mockImplementation(() => undefined);
   owner = await createUser();
   productKey = await makeProduct(owner);
   deviceId = (await activate())!;
 });
 afterEach(async () => {
+  await closeBridges();
   await env.DB.prepare('DROP TRIGGER IF EXISTS no_deletions').run();
 });
 

@@ -9,6 +9,7 @@ import { deliverOutbox, provisionAtBroker, type BrokerOperation } from '../../..
 import { createUser, makeProduct, type TestUser } from '../rig/clients/client.ts';
 import { callWith } from '../rig/limited.ts';
 import {
+  answerCommands,
   contextOf,
   deliverWaiting,
   device,
@@ -18,14 +19,12 @@ import {
   other,
   provision,
   sealedPasswords,
+  withMosquitto,
 } from '../rig/outbox.ts';
 import type { TestSocket } from '../rig/clients/socket.ts';
 import { closeBridges, dialIn } from '../rig/clients/link.ts';
 
-const withMosquitto = { ...env, BROKER_PROVISIONING: 'mosquitto' } as unknown as Env;
-
 let bridge: TestSocket;
-type Command = { command: string } & Record<string, unknown>;
 
 beforeEach(async () => {
   await emptyOutbox();
@@ -33,31 +32,9 @@ beforeEach(async () => {
 });
 afterEach(closeBridges);
 
-/**
- * The next list of commands, without what their replies are recognised by; answered as mosquitto would, with `errors` by
- * command, or with another outcome.
- */
+/** The next list of commands, answered as mosquitto would, with `errors` by command, or with another outcome. */
 async function takeCommands(outcome?: object, errors?: Record<string, string>) {
-  return answerCommands(await bridge.next(), outcome, errors);
-}
-
-function answerCommands(frame: unknown, outcome?: object, errors: Record<string, string> = {}) {
-  const { id, topic, payload, reply } = frame as Record<'id' | 'topic' | 'payload', string> & {
-    reply: Record<string, string>;
-  };
-  expect(topic).toBe('$CONTROL/dynamic-security/v1');
-  expect(reply['topic']).toBe('$CONTROL/dynamic-security/v1/response');
-  const { commands } = JSON.parse(payload) as { commands: Command[] };
-  const responses = commands.map(({ command, correlationData }) => {
-    const error = errors[command];
-    return { command, ...(error !== undefined && { error }), correlationData };
-  });
-  const published = { type: 'published', hasSubscribers: null, reply: JSON.stringify({ responses }) };
-  bridge.send({ ...(outcome ?? published), id });
-  return commands.map(({ correlationData, ...command }) => {
-    expect(correlationData).toBe(reply['containing']);
-    return command;
-  });
+  return answerCommands(bridge, await bridge.next(), outcome, errors);
 }
 
 type Work = BrokerOperation | 'what waits';
@@ -165,9 +142,8 @@ const [disable, enable] = [
 it('disables, enables, and ends sessions', async () => {
   expect(await commandsOf({ kind: 'disable' })).toEqual([disable]);
   expect(await commandsOf({ kind: 'upsert' })).toEqual([enable]);
-  const rotated = [takeCommands(), takeCommands()];
-  await run({ kind: 'upsert', password: 'tk_new', endsSessions: true });
-  expect(await Promise.all(rotated)).toEqual([upsertOf('tk_new'), [disable, enable]]);
+  const rotation = { kind: 'upsert', password: 'tk_new', endsSessions: true } as const;
+  expect(await commandsOf(rotation)).toEqual([...upsertOf('tk_new'), disable, enable]);
 });
 
 // Read in github.com/eclipse/mosquitto, v2.0.11 and v2.0.20: src/control.c (PUBACK 0 after the commands, whatever became of
@@ -197,6 +173,7 @@ describe('what mosquitto replies', () => {
     const warn = vi.spyOn(console, 'warn').mockImplementation(() => undefined);
     const commands = await commandsOf(operation, undefined, errors);
     expect(String(warn.mock.calls.at(-1)?.[0])).toContain(Object.values(errors)[0]);
+    expect(JSON.stringify(warn.mock.calls)).not.toContain('tk_x');
     warn.mockRestore();
     expect(await commandsOf('what waits')).toEqual(commands);
   });
@@ -215,9 +192,7 @@ describe('what mosquitto replies', () => {
 it('delivers only the last of several operations, with the password of the one before', async () => {
   await runRefused({ kind: 'upsert', password: 'tk_first' });
   await runRefused({ kind: 'disable' });
-  const lists = [takeCommands(), takeCommands()];
-  await run('what waits');
-  expect(await Promise.all(lists)).toEqual([upsertOf('tk_first'), [disable]]);
+  expect(await commandsOf('what waits')).toEqual([...upsertOf('tk_first'), disable]);
   await expectSilence('nothing else is sent');
 });
 
@@ -241,9 +216,8 @@ it('delivers an operation that is requested during the delivery of another one a
   const frame = await bridge.next();
   await run({ kind: 'disable' });
   await expectSilence('it waits for the one under way');
-  answerCommands(frame);
-  await takeCommands();
-  expect(await takeCommands()).toEqual([disable]);
+  answerCommands(bridge, frame);
+  expect(await takeCommands()).toEqual([...upsertOf('tk_first'), disable]);
   await first;
   await untilDelivered();
 });
@@ -264,6 +238,37 @@ it('stops at the first entry that finds the broker away', async () => {
     await runRefused('what waits');
     await expectSilence('one entry is tried');
   }
+});
+
+it('is not held up by an entry that mosquitto refuses', async () => {
+  await runRefused({ kind: 'disable' });
+  await runRefused({ kind: 'disable' }, other);
+  const refused = takeCommands(undefined, { disableClient: 'Internal error' });
+  const work = run('what waits');
+  const [first, second] = [await refused, await takeCommands()];
+  await work;
+  expect(second).not.toEqual(first);
+  expect(await commandsOf('what waits'), 'the refused one alone').toEqual(first);
+});
+
+it('waits longer after each attempt, up to ten minutes', async () => {
+  const nowMs = Date.now();
+  vi.spyOn(Date, 'now').mockReturnValue(nowMs);
+  // The longest that chance makes a wait.
+  vi.spyOn(Math, 'random').mockReturnValue(1);
+  const waits: number[] = [];
+  for (let attempt = 1; attempt <= 9; attempt++) {
+    await runRefused(attempt === 1 ? { kind: 'disable' } : 'what waits');
+    // No answer shows when the next attempt is.
+    const row = await env.DB.prepare('SELECT next_attempt_at AS at FROM broker_outbox').first<{ at: number }>();
+    waits.push((row!.at - nowMs) / 1_000);
+  }
+  expect(waits).toEqual([6, 11, 21, 41, 81, 161, 321, 601, 601]);
+});
+
+it('records nothing if the broker has a login hook', async () => {
+  await provision(env, { kind: 'upsert', password: 'tk_first' });
+  expect(await sealedPasswords()).toEqual([]);
 });
 
 it('opens what was sealed under the secret before the present one', async () => {

@@ -4,7 +4,7 @@ import { expect, it } from 'vitest';
 import { Random } from '../../../rig/inputs/random.ts';
 import { bridgeName } from '../../../src/domain/topic-rights.ts';
 import { isFilter, matchesFilter, messagingName, parseFilter, parseTopic } from '../../../src/domain/topics.ts';
-import { aclOf } from '../../../src/services/broker/provisioner-emqx.ts';
+import { aclOf } from '../../../src/routes/broker-hooks/emqx.ts';
 import { refuseTopic, rightsOfUser } from '../../../src/services/broker/messaging-auth.ts';
 
 const own = { productKey: 'acme-switch_2', deviceId: 'dev_01abcdef' };

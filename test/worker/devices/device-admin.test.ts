@@ -7,7 +7,7 @@ import { digestOf } from '../../../src/crypto/secrets.ts';
 import { topicOf } from '../../../src/domain/topics.ts';
 import { topicActions } from '../../../src/protocol/mqtt.ts';
 import { createContext } from '../../../src/context.ts';
-import { disconnectClient } from '../../../src/services/broker/provisioner-emqx.ts';
+import { disconnectClient } from '../../../src/services/broker/broker-sessions.ts';
 import { bringUp } from '../rig/clients/bridge.ts';
 import { call, type Answer } from '../rig/clients/client.ts';
 import { bridge, control, nextCommand, owner, prepareOwnerAndBridge, unheard, up } from '../rig/commands.ts';

@@ -1,10 +1,12 @@
-// The outbox of credentials for brokers without a login hook: operations on two devices, and deliveries of due entries.
-// Asserts nothing.
+// The outbox of credentials for mosquitto: operations on two devices, deliveries of due entries, and mosquitto's answers.
 import { env } from 'cloudflare:workers';
-import { vi } from 'vitest';
+import { expect, vi } from 'vitest';
 import { readConfig } from '../../../src/config.ts';
 import { deliverOutbox, provisionAtBroker, type BrokerOperation } from '../../../src/services/broker/provisioning.ts';
 import { createContext, type ServiceContext } from '../../../src/context.ts';
+import type { TestSocket } from './clients/socket.ts';
+
+export const withMosquitto = { ...env, BROKER_PROVISIONING: 'mosquitto' } as unknown as Env;
 
 export const device = { productKey: 'acme', deviceId: 'dev_01abcdef' };
 export const other = { productKey: 'acme', deviceId: 'dev_01abcdeg' };
@@ -43,4 +45,34 @@ export async function sealedPasswords(): Promise<(string | null)[]> {
     sealed: string | null;
   }>();
   return results.map(({ sealed }) => sealed);
+}
+
+type Command = { command: string } & Record<string, unknown>;
+
+/**
+ * Answers a list of commands as mosquitto would, with `errors` by command, or with another outcome.
+ * @returns the commands, without what their replies are recognised by
+ */
+export function answerCommands(
+  bridge: TestSocket,
+  frame: unknown,
+  outcome?: object,
+  errors: Record<string, string> = {},
+) {
+  const { id, topic, payload, reply } = frame as Record<'id' | 'topic' | 'payload', string> & {
+    reply: Record<string, string>;
+  };
+  expect(topic).toBe('$CONTROL/dynamic-security/v1');
+  expect(reply['topic']).toBe('$CONTROL/dynamic-security/v1/response');
+  const { commands } = JSON.parse(payload) as { commands: Command[] };
+  const responses = commands.map(({ command, correlationData }) => {
+    const error = errors[command];
+    return { command, ...(error !== undefined && { error }), correlationData };
+  });
+  const published = { type: 'published', hasSubscribers: null, reply: JSON.stringify({ responses }) };
+  bridge.send({ ...(outcome ?? published), id });
+  return commands.map(({ correlationData, ...command }) => {
+    expect(correlationData).toBe(reply['containing']);
+    return command;
+  });
 }

@@ -43,6 +43,11 @@ export class TestSocket {
     return this.next();
   }
 
+  /** Instead of `next`: hands each frame to `answer`. */
+  answerAll(answer: (frame: unknown) => void): void {
+    this.#socket.addEventListener('message', ({ data }) => answer(readFrame(data as string)));
+  }
+
   end(): Promise<SocketEnd> {
     return within(this.closed, 'not closed');
   }
