@@ -3,7 +3,7 @@
 import { signal } from '@preact/signals';
 import { codeOf, type DeviceCode } from './state/device-code.ts';
 
-export const deviceTabs = ['control', 'times', 'history', 'sharing', 'settings'] as const;
+export const deviceTabs = ['control', 'times', 'history', 'firmware', 'sharing', 'settings'] as const;
 export type DeviceTab = (typeof deviceTabs)[number];
 export const settingsTabs = ['account', 'notices', 'webhooks', 'home'] as const;
 export type SettingsTab = (typeof settingsTabs)[number];

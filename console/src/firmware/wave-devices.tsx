@@ -53,7 +53,7 @@ export function WaveDevices({ campaign, shown, onShow }: Props) {
         {devices.map(({ deviceId, state, reason, since }) => (
           <li key={deviceId} class="item">
             <div>
-              <a href={hrefOf({ screen: 'device', deviceId })}>{nameOf(deviceId)}</a>
+              <a href={hrefOf({ screen: 'device', deviceId, tab: 'firmware' })}>{nameOf(deviceId)}</a>
               <br />
               <span class={`outcome ${kindOf(state)}`}>{outcomeWords({ state, reason })}</span>
             </div>

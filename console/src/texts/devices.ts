@@ -76,7 +76,14 @@ export const devicesTexts = {
   device: {
     back: 'All devices',
     parts: 'Parts of the device',
-    tabs: { control: 'Control', times: 'Times', history: 'History', sharing: 'Sharing', settings: 'Settings' },
+    tabs: {
+      control: 'Control',
+      times: 'Times',
+      history: 'History',
+      firmware: 'Firmware',
+      sharing: 'Sharing',
+      settings: 'Settings',
+    },
     control: 'Control',
     reported: 'Reported',
     asked: 'Asked for',
