@@ -15,7 +15,7 @@ readCommandLine({ name: 'npm run weight', usage, options: {} }, () => undefined)
 
 const bounds = {
   'product source, lines': 40_090,
-  'tests, rig and benchmarks, lines': 52_750,
+  'tests, rig and benchmarks, lines': 53_050,
   'Matter bridge, lines': 600,
   'documents, words': 31_700,
   'settable limits': 40,
