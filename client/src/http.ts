@@ -6,7 +6,7 @@ import type { Api, ErrorMessage } from './api.ts';
 export type Client = ReturnType<typeof hc<Api>>;
 
 export type HttpOptions = {
-  /** How long a call may take; one that waits for a device (`wait`) may take that long and 5 s more. */
+  /** How long a call may take; one that waits for a device (`wait`) may take that long and 5 s more, one with an image longer by its size. */
   timeoutMs?: number;
   /** Instead of the global one. */
   fetch?: (request: Request) => Promise<Response>;
@@ -68,7 +68,7 @@ export function createSend({ timeoutMs = 10_000, fetch: ask = (request) => fetch
   return async (url, init) => {
     // AbortSignal.timeout is not everywhere.
     const stop = new AbortController();
-    const limitMs = Math.max(timeoutMs, waitMsOf(url));
+    const limitMs = Math.max(timeoutMs, waitMsOf(url)) + uploadMsOf(init.body);
     const timer = setTimeout(() => stop.abort(), limitMs);
     try {
       return await ask(new Request(url, { ...init, signal: stop.signal }));
@@ -123,6 +123,13 @@ function readEnvelope(body: unknown): { code: number; message: string; data: unk
 function waitMsOf(url: string): number {
   const seconds = /[?&]wait=(\d+)/.exec(url)?.[1];
   return seconds === undefined ? 0 : Number(seconds) * 1000 + 5_000;
+}
+
+/** Over a slow line. */
+const uploadBytesPerMs = 32;
+
+function uploadMsOf(body: RequestInit['body']): number {
+  return body instanceof Blob ? Math.ceil(body.size / uploadBytesPerMs) : 0;
 }
 
 function headersOf(credentials: ClientOptions['credentials']): Record<string, string> {

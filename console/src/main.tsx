@@ -20,6 +20,7 @@ const Collections = later(async () => (await import('./groups/collections.tsx'))
 const AddDevice = later(async () => (await import('./screens/add-device.tsx')).AddDevice);
 const Products = later(async () => (await import('./screens/products.tsx')).Products);
 const ProductScreen = later(async () => (await import('./screens/product.tsx')).ProductScreen);
+const CampaignScreen = later(async () => (await import('./firmware/campaign.tsx')).CampaignScreen);
 const CodeSheet = later(async () => (await import('./screens/code-sheet.tsx')).CodeSheet);
 const VerifyEmail = later(async () => (await import('./screens/verify-email.tsx')).VerifyEmail);
 const Confirmation = later(async () => (await import('./parts/confirmation.tsx')).Confirmation);
@@ -69,10 +70,11 @@ function Dated({ here, children }: { here: Route; children: ComponentChildren })
   );
 }
 
-/** All tabs of a device are one screen, those of the settings, and all runs of a group. */
+/** All tabs of a device or a product are one screen, those of the settings, and all runs of a group. */
 function screenOf(here: Route): string {
   if ('bulkId' in here) return hrefOf({ screen: here.screen, ...(here.id !== undefined && { id: here.id }) });
   if (here.screen === 'settings') return hrefOf({ screen: 'settings' });
+  if (here.screen === 'product') return hrefOf({ ...here, tab: 'overview' });
   return hrefOf(here.screen === 'device' ? { screen: 'device', deviceId: here.deviceId } : here);
 }
 
@@ -91,7 +93,9 @@ function Screen({ here }: { here: Route }) {
     case 'products':
       return <Products />;
     case 'product':
-      return <ProductScreen productKey={here.productKey} />;
+      return <ProductScreen productKey={here.productKey} tab={here.tab ?? 'overview'} />;
+    case 'campaign':
+      return <CampaignScreen {...here} />;
     case 'settings':
       return <Settings tab={here.tab ?? 'account'} />;
     case 'webhook':
@@ -111,6 +115,7 @@ const sectionOf: Record<Route['screen'], Route['screen']> = {
   add: 'devices',
   products: 'products',
   product: 'products',
+  campaign: 'products',
   settings: 'settings',
   webhook: 'settings',
   notices: 'notices',

@@ -3,10 +3,12 @@
 import { signal } from '@preact/signals';
 import { codeOf, type DeviceCode } from './state/device-code.ts';
 
-export const deviceTabs = ['control', 'times', 'history', 'sharing', 'settings'] as const;
+export const deviceTabs = ['control', 'times', 'history', 'firmware', 'sharing', 'settings'] as const;
 export type DeviceTab = (typeof deviceTabs)[number];
 export const settingsTabs = ['account', 'notices', 'webhooks', 'home'] as const;
 export type SettingsTab = (typeof settingsTabs)[number];
+export const productTabs = ['overview', 'firmware'] as const;
+export type ProductTab = (typeof productTabs)[number];
 
 export type Route =
   | { screen: 'devices' }
@@ -14,7 +16,8 @@ export type Route =
   | { screen: 'device'; deviceId: string; tab?: DeviceTab }
   | { screen: 'groups' | 'scenes'; id?: string; bulkId?: string }
   | { screen: 'products' }
-  | { screen: 'product'; productKey: string | null }
+  | { screen: 'product'; productKey: string | null; tab?: ProductTab }
+  | { screen: 'campaign'; productKey: string; campaignId: string }
   | { screen: 'settings'; tab?: SettingsTab }
   | { screen: 'webhook'; webhookId: string | null }
   | { screen: 'notices' }
@@ -34,7 +37,11 @@ export function hrefOf(to: Route): string {
     case 'webhook':
       return `#/settings/webhooks/${to.webhookId === null ? '+' : encodeURIComponent(to.webhookId)}`;
     case 'product':
-      return to.productKey === null ? '#/products/+' : `#/products/${encodeURIComponent(to.productKey)}`;
+      return to.productKey === null
+        ? '#/products/+'
+        : `#/products/${encodeURIComponent(to.productKey)}${inTab(to.tab)}`;
+    case 'campaign':
+      return `${hrefOf({ screen: 'product', productKey: to.productKey, tab: 'firmware' })}/${to.campaignId}`;
     case 'verify':
       return `#/verify/${encodeURIComponent(to.token)}`;
     case 'groups':
@@ -54,7 +61,7 @@ export function goTo(to: Route): void {
 function parse(hash: string): Route {
   const [screen = '', ...parts] = hash.replace(/^#\/?/, '').split('/');
   const parameters = parts.map(decode);
-  const [parameter, second] = parameters;
+  const [parameter, second, third] = parameters;
   if (screen === 'devices' && parameter !== undefined) {
     const tab = deviceTabs.find((name) => name === second) ?? 'control';
     return { screen: 'device', deviceId: parameter, tab };
@@ -67,7 +74,9 @@ function parse(hash: string): Route {
     };
   }
   if (screen === 'products' && parameter !== undefined) {
-    return { screen: 'product', productKey: parameter === '+' ? null : parameter };
+    if (third !== undefined) return { screen: 'campaign', productKey: parameter, campaignId: third };
+    const tab = productTabs.find((name) => name === second) ?? 'overview';
+    return { screen: 'product', productKey: parameter === '+' ? null : parameter, tab };
   }
   if (screen === 'settings' && parameter === 'webhooks' && second !== undefined) {
     return { screen: 'webhook', webhookId: second === '+' ? null : second };
@@ -80,8 +89,9 @@ function parse(hash: string): Route {
   return { screen: 'devices' };
 }
 
-function inTab(tab: DeviceTab | SettingsTab = 'control'): string {
-  return tab === 'control' || tab === 'account' ? '' : `/${tab}`;
+/** The first one has no name in the address. */
+function inTab(tab: DeviceTab | SettingsTab | ProductTab = 'control'): string {
+  return tab === 'control' || tab === 'account' || tab === 'overview' ? '' : `/${tab}`;
 }
 
 /** @returns undefined for what is no address of a device's code, of any console */

@@ -1,8 +1,7 @@
 // Every text of the console, in English, by subject in the folder beside this: a translation is another set of the same shape. Those of
-// adding a device, of groups, of products, of the account, of webhooks and notices, of the reasons of devices, and of an owner's work are
+// adding a device, of groups, of products, of the account, of webhooks and notices, of what devices did and why, and of an owner's work are
 // loaded with the parts that show them.
 // Holds no markup and no logic but numbers put into sentences.
-import { activityTexts } from './texts/activity.ts';
 import { devicesTexts } from './texts/devices.ts';
 import { errorsTexts } from './texts/errors.ts';
 import { sharingTexts } from './texts/sharing.ts';
@@ -45,7 +44,6 @@ export const texts = {
   },
   ...signInTexts,
   ...devicesTexts,
-  ...activityTexts,
   ...sharingTexts,
   ...errorsTexts,
 };

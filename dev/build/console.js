@@ -26,6 +26,7 @@ const { outputFiles } = buildSync({
     main: 'console/src/main.tsx',
     mqtt: 'console/src/switch/mqtt.ts',
     charts: 'console/src/history/charts.css',
+    waves: 'console/src/firmware/waves.css',
   },
   splitting: true,
   outdir: 'public/console',

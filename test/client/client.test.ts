@@ -126,6 +126,15 @@ it('says that no answer came, and whether it waited for one', async () => {
   await expect(dataOf(session.api.users.me.$get())).rejects.toMatchObject({ isTimeout: false });
 });
 
+it('lets an image take longer, by its size', async () => {
+  proxy.cut('stall');
+  const session = Session.resume(proxy.url, (await logIn()).tokens, { timeoutMs: 200 });
+  const image = session.api.products[':productKey'].firmware[':version'].image;
+  const body = new Blob([new Uint8Array(3_200)]);
+  const call = image.$put({ param: { productKey: 'switch', version: '1.2.0' } }, { init: { body } });
+  await expect(call).rejects.toMatchObject({ isTimeout: true, message: 'no answer within 300 ms' });
+});
+
 it('lets a waiting call wait for so long and 5 s more', async () => {
   const session = Session.resume(service.rig.url, (await logIn()).tokens, { timeoutMs: 1 });
   const call = session.api.devices[':deviceId'].control.$post({

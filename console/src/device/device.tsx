@@ -26,6 +26,7 @@ import { later } from '../parts/later.tsx';
 const DeviceTimes = later(async () => (await import('../times/times.tsx')).DeviceTimes);
 const WitnessPart = later(async () => (await import('../witness/witness-part.tsx')).WitnessPart);
 const DeviceHistory = later(async () => (await import('../history/history.tsx')).DeviceHistory);
+const DeviceUpdate = later(async () => (await import('../firmware/device-update.tsx')).DeviceUpdate);
 const DeviceSharing = later(async () => (await import('./sharing.tsx')).DeviceSharing);
 const DeviceSettings = later(async () => (await import('./settings.tsx')).DeviceSettings);
 
@@ -76,6 +77,7 @@ function Loaded({ view, device, tab }: { view: DeviceView; device: Device; tab: 
         {open === 'control' && <ControlTab view={view} device={device} status={status} />}
         {open === 'times' && <DeviceTimes view={view} device={device} />}
         {open === 'history' && <DeviceHistory view={view} />}
+        {open === 'firmware' && <DeviceUpdate view={view} device={device} />}
         {open === 'sharing' && <DeviceSharing device={device} memberChanges={view.memberChanges} />}
         {open === 'settings' && <DeviceSettings view={view} device={device} />}
       </Tabs>

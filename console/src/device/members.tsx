@@ -8,11 +8,12 @@ import { Paged, usePagedList } from '../parts/paged.tsx';
 import { clockTime } from '../state/clock.ts';
 import { session } from '../state/session.ts';
 import { texts } from '../texts.ts';
+import { owningTexts } from '../texts/owning.ts';
 
-const words = texts.sharing;
+const words = owningTexts.members;
 type Member = Data<Client['devices'][':deviceId']['members']['$get']>['list'][number];
 type Role = Member['role'];
-const roles = Object.entries(words.roles);
+const roles = Object.entries(texts.sharing.roles);
 
 /** @param changes grows with each change of the members */
 export function DeviceMembers({ deviceId, changes }: { deviceId: string; changes: Signal<number> }) {
@@ -48,7 +49,7 @@ export function DeviceMembers({ deviceId, changes }: { deviceId: string; changes
             <div>
               <strong>{email}</strong>
               <p class="hint">
-                {words.roles[role]} · {words.until(clockTime(Date.parse(expiresAt)))}
+                {texts.sharing.roles[role]} · {words.until(clockTime(Date.parse(expiresAt)))}
               </p>
             </div>
             <Action

@@ -6,11 +6,11 @@ import { AskFirst } from '../parts/dialog.tsx';
 import { goTo } from '../router.ts';
 import type { Device } from '../state/device.ts';
 import { session } from '../state/session.ts';
-import { texts } from '../texts.ts';
+import { owningTexts } from '../texts/owning.ts';
 import { DeviceGuestLinks } from './guest-links.tsx';
 import { DeviceMembers } from './members.tsx';
 
-const words = texts.sharing;
+const words = owningTexts.members;
 
 export function DeviceSharing({ device, memberChanges }: { device: Device; memberChanges: Signal<number> }) {
   const { deviceId, role } = device;

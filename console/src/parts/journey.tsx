@@ -3,6 +3,7 @@
 import type { Command } from '@latchwork/client';
 import { describeError } from '../errors.ts';
 import { texts } from '../texts.ts';
+import { activityTexts } from '../texts/activity.ts';
 import { witnessTexts } from '../texts/witness.ts';
 import { WitnessOutcome } from '../witness/outcome.tsx';
 import { isUnproven, Outcome } from './status.tsx';
@@ -30,14 +31,14 @@ export function Journey({ command, hasMoved, error }: { command: Command | null;
 }
 
 function meaningOf(command: Command, hasMoved: boolean): string {
-  const { means, movedSince, replyOnly } = texts.command;
+  const { means, movedSince, replyOnly } = activityTexts.way;
   if (command.state === 'confirmed' && hasMoved) return movedSince;
   return command.state === 'acknowledged' && !isUnproven(command) ? replyOnly : means[command.state];
 }
 
 /** Empty until it is known who the user of this page is. */
 export function giverOf({ givenBy, scheduleId }: Command, givers: ReadonlyMap<number | null, string>): string {
-  const words = texts.command;
+  const words = activityTexts.way;
   if (scheduleId !== null) return scheduleId === 'lease' ? words.byLease : words.bySchedule;
   if (givenBy === null) return words.byGuest;
   if (givers.size === 0) return '';
@@ -48,7 +49,7 @@ export function giverOf({ givenBy, scheduleId }: Command, givers: ReadonlyMap<nu
 
 /** Each step with the milliseconds since it was accepted. */
 export function Steps({ command: { steps, witness } }: { command: Command }) {
-  const words = texts.command.steps;
+  const words = activityTexts.way.steps;
   // Of a broker nobody knows when the device has it, unless it replies.
   const isDirect = steps.deliveredAt !== null;
   const shown = [
@@ -65,7 +66,7 @@ export function Steps({ command: { steps, witness } }: { command: Command }) {
       {shown.map(([label, atMs]) => (
         <li key={label} class={atMs === null ? 'open' : 'done'}>
           <span>{label}</span>
-          <span>{atMs === null ? '–' : texts.command.ms(atMs - steps.accepted)}</span>
+          <span>{atMs === null ? '–' : activityTexts.way.ms(atMs - steps.accepted)}</span>
         </li>
       ))}
     </ol>

@@ -5,6 +5,7 @@ import { explainReason } from '../errors.ts';
 import { ago, clockTime } from '../state/clock.ts';
 import type { DeviceView, EventView, Properties } from '../state/device.ts';
 import { texts } from '../texts.ts';
+import { activityTexts } from '../texts/activity.ts';
 import { reasonsTexts as reasons } from '../texts/reasons.ts';
 import { giverOf } from './journey.tsx';
 import { Outcome } from './status.tsx';
@@ -43,9 +44,9 @@ export function Timeline({ view }: { view: DeviceView }) {
 export function explainEvent({ reason, detail, count, email, role, address }: EventView): string {
   return [
     [explainReason(reason, reasons.event), explainReason(detail, reasons.end)].filter((text) => text !== '').join(': '),
-    count === undefined || count === 1 ? '' : texts.events.times(count),
+    count === undefined || count === 1 ? '' : activityTexts.events.times(count),
     [email, role].filter((one) => typeof one === 'string').join(', '),
-    typeof address === 'string' && address !== 'unknown' ? texts.events.from(address) : '',
+    typeof address === 'string' && address !== 'unknown' ? activityTexts.events.from(address) : '',
   ]
     .filter((text) => text !== '')
     .join(', ');
@@ -57,7 +58,7 @@ function entryOfEvent(event: EventView): Entry {
     key: `${time} ${status} ${reason}`,
     kind: status,
     timeMs: Date.parse(time),
-    title: <strong>{texts.events[status]}</strong>,
+    title: <strong>{activityTexts.events[status]}</strong>,
     detail: explainEvent(event),
   };
 }
@@ -70,7 +71,7 @@ function entryOfCommand(command: Command, givers: ReadonlyMap<number | null, str
     timeMs: steps.accepted,
     title: (
       <>
-        <strong>{texts.command.title}</strong> <code>{Object.values(params).join(' ')}</code>
+        <strong>{activityTexts.way.title}</strong> <code>{Object.values(params).join(' ')}</code>
       </>
     ),
     detail: (
@@ -82,7 +83,7 @@ function entryOfCommand(command: Command, givers: ReadonlyMap<number | null, str
 }
 
 function entryOfRejected({ time, reason, dropped, text }: Rejected): Entry {
-  const words = texts.rejected;
+  const words = activityTexts.rejected;
   return {
     key: `rejected ${time}`,
     kind: 'rejected',

@@ -1,28 +1,32 @@
-// One product: its figures, what it is, its serial numbers; or the form for a new one.
+// One product: its figures, what it is, its serial numbers, and in another tab its firmware; or the form for a new one.
 import { dataOf } from '@latchwork/client';
 import { useSignal } from '@preact/signals';
 import { AskFirst } from '../parts/dialog.tsx';
 import { Problem } from '../parts/form.tsx';
 import { ProductFigures } from '../parts/product-figures.tsx';
 import { ProductForm } from '../parts/product-form.tsx';
+import { later } from '../parts/later.tsx';
 import { useRead } from '../parts/read.ts';
+import { Tabs } from '../parts/tabs.tsx';
 import { Title } from '../parts/title.tsx';
-import { goTo, hrefOf } from '../router.ts';
+import { goTo, hrefOf, productTabs, type ProductTab } from '../router.ts';
 import { session } from '../state/session.ts';
 import { texts } from '../texts.ts';
 import { productsTexts } from '../texts/products.ts';
 import { ProductSerials } from './product-serials.tsx';
 import type { Product } from './products.tsx';
 
+const ProductFirmware = later(async () => (await import('../firmware/product-firmware.tsx')).ProductFirmware);
+
 const words = productsTexts.products;
 
-export function ProductScreen({ productKey }: { productKey: string | null }) {
+export function ProductScreen({ productKey, tab }: { productKey: string | null; tab: ProductTab }) {
   return (
     <main id="content" class={productKey === null ? 'narrow' : undefined}>
       <p class="back">
         <a href={hrefOf({ screen: 'products' })}>← {words.back}</a>
       </p>
-      {productKey === null ? <NewProduct /> : <ExistingProduct productKey={productKey} />}
+      {productKey === null ? <NewProduct /> : <ExistingProduct productKey={productKey} tab={tab} />}
     </main>
   );
 }
@@ -42,8 +46,7 @@ function NewProduct() {
   );
 }
 
-function ExistingProduct({ productKey }: { productKey: string }) {
-  const version = useSignal(0);
+function ExistingProduct({ productKey, tab }: { productKey: string; tab: ProductTab }) {
   const param = { productKey: encodeURIComponent(productKey) };
   const { value: product, problem } = useRead<Product>(
     () => dataOf(session().api.products[':productKey'].$get({ param })),
@@ -58,6 +61,30 @@ function ExistingProduct({ productKey }: { productKey: string }) {
         <code>{productKey}</code> · {words.modes[found.controlMode]}
         {found.status === 0 && ` · ${words.isClosed}`}
       </p>
+      <Tabs
+        label={words.parts}
+        tabs={productTabs.map((name) => ({
+          tab: name,
+          text: words.tabs[name],
+          href: hrefOf({ screen: 'product', productKey, tab: name }),
+        }))}
+        open={tab}
+      >
+        {tab === 'overview' ? (
+          <Overview product={found} onSave={(saved) => (product.value = saved)} />
+        ) : (
+          <ProductFirmware productKey={productKey} />
+        )}
+      </Tabs>
+    </>
+  );
+}
+
+function Overview({ product, onSave }: { product: Product; onSave: (saved: Product) => void }) {
+  const { productKey } = product;
+  const version = useSignal(0);
+  return (
+    <>
       <section class="card" aria-label={words.figures.title}>
         <ProductFigures productKey={productKey} version={version.value} />
       </section>
@@ -65,15 +92,15 @@ function ExistingProduct({ productKey }: { productKey: string }) {
       <section class="card">
         <h2>{words.edit}</h2>
         <ProductForm
-          product={found}
+          product={product}
           onSave={async (json) => {
-            product.value = await dataOf(session().api.products[':productKey'].$put({ param: { productKey }, json }));
+            onSave(await dataOf(session().api.products[':productKey'].$put({ param: { productKey }, json })));
           }}
         />
         <AskFirst
           label={words.remove}
           kind="danger"
-          warning={words.removeWarning(found.name)}
+          warning={words.removeWarning(product.name)}
           confirm={words.removeConfirm}
           onConfirm={async () => {
             await dataOf(session().api.products[':productKey'].$delete({ param: { productKey } }));

@@ -17,7 +17,7 @@ import {
 import { signal } from '@preact/signals';
 import { currentRelay, noteRead, positionIn, readMessage, whenLiveAgain } from './live.ts';
 import { session } from './session.ts';
-import { texts } from '../texts.ts';
+import { activityTexts } from '../texts/activity.ts';
 
 export type Device = Data<Client['devices'][':deviceId']['$get']>;
 export type EventView = Extract<
@@ -264,7 +264,7 @@ export class DeviceView {
     for (const { givenBy } of unknown) if (givenBy !== null) this.#asked.add(givenBy.userId);
     const { users, devices } = session().api;
     const { userId } = await dataOf(users.me.$get());
-    const names = new Map(this.givers.value).set(userId, texts.command.you);
+    const names = new Map(this.givers.value).set(userId, activityTexts.way.you);
     const isOwner = this.device.value?.role === 'owner';
     if (isOwner && unknown.some(({ givenBy }) => givenBy?.userId !== userId)) {
       const { list } = await dataOf(devices[':deviceId'].members.$get({ param: this.#param, query: { size: '100' } }));

@@ -1,21 +1,6 @@
-// Texts about what devices did: commands, messages that were not understood, events.
-import type { Command } from '@latchwork/client';
-
-type CommandReason = Exclude<NonNullable<Command['reason']>, `device replied ${number}`>;
-
+// Texts about what devices did: the way of commands, messages that were not understood, events. Loaded with the device.
 export const activityTexts = {
-  command: {
-    states: {
-      accepted: 'Accepted',
-      sent: 'On its way',
-      waiting: 'Waiting for the device',
-      acknowledged: 'Acknowledged by the device',
-      confirmed: 'Confirmed by a report',
-      undelivered: 'Not delivered',
-      expired: 'No answer in time',
-      failed: 'Refused by the device',
-      cancelled: 'Cancelled',
-    },
+  way: {
     /** What a state does and does not tell. */
     means: {
       accepted: 'The service has it and hands it on.',
@@ -28,15 +13,6 @@ export const activityTexts = {
       failed: 'The device got it and refused.',
       cancelled: 'It was taken back before the device had it.',
     },
-    reasons: {
-      broker_unavailable: 'no bridge or broker was connected',
-      no_subscriber: 'the device was not listening',
-      outcome_unknown: 'the broker did not confirm it: whether the device did it is not known',
-      no_reply: 'the device did not reply',
-      replaced: 'replaced by a newer command',
-      requested: 'on request',
-      revoked: 'its sender may not send commands any more',
-    } satisfies Record<CommandReason, string>,
     movedSince: 'A report confirmed it. The device has reported something else since.',
     replyOnly: 'The device says that it has done it. No report tells more of such a command.',
     title: 'Command',
@@ -57,7 +33,6 @@ export const activityTexts = {
       deviceAcknowledged: 'acknowledged',
       confirmed: 'confirmed',
     },
-    errorReply: (code: number | null) => `the switch answered with an error (${code ?? 'no code'})`,
     ms: (ms: number) => `${ms.toLocaleString('en')} ms`,
   },
   rejected: {

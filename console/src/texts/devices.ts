@@ -1,4 +1,8 @@
-// Texts about the list of devices and one device.
+// Texts about the list of devices, one device, and how far its commands are.
+import type { Command } from '@latchwork/client';
+
+type CommandReason = Exclude<NonNullable<Command['reason']>, `device replied ${number}`>;
+
 export const devicesTexts = {
   devices: {
     title: 'Devices',
@@ -46,10 +50,40 @@ export const devicesTexts = {
   },
   status: { online: 'Online', offline: 'Offline', disabled: 'Disabled', inactive: 'Not activated' },
   position: { up: 'Up', middle: 'Middle', down: 'Down', unknown: 'Unknown' },
+  command: {
+    states: {
+      accepted: 'Accepted',
+      sent: 'On its way',
+      waiting: 'Waiting for the device',
+      acknowledged: 'Acknowledged by the device',
+      confirmed: 'Confirmed by a report',
+      undelivered: 'Not delivered',
+      expired: 'No answer in time',
+      failed: 'Refused by the device',
+      cancelled: 'Cancelled',
+    },
+    reasons: {
+      broker_unavailable: 'no bridge or broker was connected',
+      no_subscriber: 'the device was not listening',
+      outcome_unknown: 'the broker did not confirm it: whether the device did it is not known',
+      no_reply: 'the device did not reply',
+      replaced: 'replaced by a newer command',
+      requested: 'on request',
+      revoked: 'its sender may not send commands any more',
+    } satisfies Record<CommandReason, string>,
+    errorReply: (code: number | null) => `the switch answered with an error (${code ?? 'no code'})`,
+  },
   device: {
     back: 'All devices',
     parts: 'Parts of the device',
-    tabs: { control: 'Control', times: 'Times', history: 'History', sharing: 'Sharing', settings: 'Settings' },
+    tabs: {
+      control: 'Control',
+      times: 'Times',
+      history: 'History',
+      firmware: 'Firmware',
+      sharing: 'Sharing',
+      settings: 'Settings',
+    },
     control: 'Control',
     reported: 'Reported',
     asked: 'Asked for',

@@ -1,5 +1,33 @@
-// Texts about guest links and ownership: what an owner alone does with a device. Loaded with the parts that show them.
+// Texts about members, guest links and ownership: sharing a device and handing it on. Loaded with the parts that show them.
 export const owningTexts = {
+  members: {
+    people: 'People',
+    peopleHint: 'With whom this device is shared. An operator presses it, a viewer only looks.',
+    nobody: 'Shared with nobody.',
+    notYet: 'A registered serial number can be shared once it is a device.',
+    roleOf: (email: string) => `Role of ${email}`,
+    role: 'Role',
+    since: (when: string) => `since ${when}`,
+    until: (when: string) => `open until ${when}`,
+    invitations: 'Open invitations',
+    invite: 'Invite somebody',
+    inviteHint: 'Everybody who has, or makes, an account with this email finds the invitation among the devices.',
+    send: 'Send the invitation',
+    email: 'Email',
+    remove: 'Remove',
+    removeOf: (email: string) => `Remove ${email}`,
+    removeWarning: 'What this person sees of the device ends at once.',
+    withdraw: 'Withdraw',
+    withdrawOf: (email: string) => `Withdraw the invitation of ${email}`,
+    sharedWithYou: 'Shared with you',
+    mayBe: {
+      operator: 'You are an operator: you may look and press.',
+      viewer: 'You are a viewer: you may look, and press nothing.',
+    },
+    leave: 'Leave this device',
+    leaveWarning: 'You no longer see this device. Only its owner can invite you again.',
+    leaveConfirm: 'Leave',
+  },
   guestLinks: {
     title: 'Guest links',
     hint: 'An address with one button, for somebody without an account: it sends one command and does nothing else.',

@@ -1,4 +1,6 @@
 // Texts about products, their serial numbers, and deletion of many.
+import type { ProductTab } from '../router.ts';
+
 export const productsTexts = {
   products: {
     title: 'Products',
@@ -7,6 +9,8 @@ export const productsTexts = {
     noneHint: 'A product describes a kind of device. Devices activate against its key.',
     create: 'Create a product',
     edit: 'What it is',
+    parts: 'Parts of the product',
+    tabs: { overview: 'Overview', firmware: 'Firmware' } satisfies Record<ProductTab, string>,
     key: 'Product key',
     keyHint: 'Up to 64 letters, digits, - and _. The firmware sends it; it cannot be changed.',
     name: 'Name',

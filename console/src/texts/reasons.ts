@@ -29,6 +29,7 @@ const rejected: Record<Reasons['rejected'], string> = {
   unknown_method: 'its method is unknown',
   params_not_an_object: 'its params are no JSON object',
   invalid_status: 'its status is neither online nor offline',
+  invalid_update: 'what it says of an update is not understood',
   wrong_type: 'of the wrong type',
 };
 

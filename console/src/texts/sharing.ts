@@ -1,34 +1,6 @@
-// Texts about members and offers.
+// Texts about the roles of members, and offers.
 export const sharingTexts = {
-  sharing: {
-    people: 'People',
-    peopleHint: 'With whom this device is shared. An operator presses it, a viewer only looks.',
-    nobody: 'Shared with nobody.',
-    notYet: 'A registered serial number can be shared once it is a device.',
-    roles: { operator: 'Operator', viewer: 'Viewer' },
-    roleOf: (email: string) => `Role of ${email}`,
-    role: 'Role',
-    since: (when: string) => `since ${when}`,
-    until: (when: string) => `open until ${when}`,
-    invitations: 'Open invitations',
-    invite: 'Invite somebody',
-    inviteHint: 'Everybody who has, or makes, an account with this email finds the invitation among the devices.',
-    send: 'Send the invitation',
-    email: 'Email',
-    remove: 'Remove',
-    removeOf: (email: string) => `Remove ${email}`,
-    removeWarning: 'What this person sees of the device ends at once.',
-    withdraw: 'Withdraw',
-    withdrawOf: (email: string) => `Withdraw the invitation of ${email}`,
-    sharedWithYou: 'Shared with you',
-    mayBe: {
-      operator: 'You are an operator: you may look and press.',
-      viewer: 'You are a viewer: you may look, and press nothing.',
-    },
-    leave: 'Leave this device',
-    leaveWarning: 'You no longer see this device. Only its owner can invite you again.',
-    leaveConfirm: 'Leave',
-  },
+  sharing: { roles: { operator: 'Operator', viewer: 'Viewer' } },
   offers: {
     invitation: 'Invitation',
     transfer: 'Offered device',

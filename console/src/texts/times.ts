@@ -114,6 +114,7 @@ export const timesTexts = {
     cancelled: 'it was cancelled',
     device_not_activated: 'the device was not activated',
     device_disabled: 'the device was disabled',
+    device_restarting: 'the device was installing new firmware',
     product_readonly: 'the product takes no commands',
   } satisfies Record<RunReason, string>,
 };

@@ -2,7 +2,7 @@
 import type { Client, Command, Data } from '@latchwork/client';
 import { ago, clockTime } from '../state/clock.ts';
 import { askName, nameOf } from '../state/device-names.ts';
-import { texts } from '../texts.ts';
+import { activityTexts } from '../texts/activity.ts';
 import { witnessTexts as words } from '../texts/witness.ts';
 
 export type Actual = NonNullable<Data<Client['devices'][':deviceId']['status']['$get']>['actual']>;
@@ -13,7 +13,7 @@ export function WitnessOutcome({ command: { witness, steps } }: { command: Comma
   const { outcome, expect, by, at, dueAt, reason } = witness;
   const what = words.values[expect];
   const kinds = { pending: 'open', witnessed: 'good', not_witnessed: 'bad' };
-  const ms = at === null ? '' : texts.command.ms(Date.parse(at) - steps.accepted);
+  const ms = at === null ? '' : activityTexts.way.ms(Date.parse(at) - steps.accepted);
   const text = {
     pending: words.pending(clockTime(Date.parse(dueAt))),
     witnessed: words.witnessed(what, byWords(by ?? ''), ms),
