@@ -14,7 +14,7 @@ const usage = `Usage: npm run weight
 readCommandLine({ name: 'npm run weight', usage, options: {} }, () => undefined);
 
 const bounds = {
-  'product source, lines': 40_090,
+  'product source, lines': 40_220,
   'tests, rig and benchmarks, lines': 52_750,
   'Matter bridge, lines': 600,
   'documents, words': 31_700,
