@@ -109,6 +109,13 @@ describe('keys and firmware', () => {
     }
   });
 
+  it('lets no other body be longer, where a product is named image', async () => {
+    await call('POST', '/products', { token: owner.token, body: { productKey: 'image', name: 'Image' } });
+    const change = (name: string) => message(call('PUT', '/products/image', { token: owner.token, body: { name } }));
+    expect(await change('x'.repeat(70_000))).toMatch(/^invalid_request: body/);
+    expect(await change('Camera')).toBe('success');
+  });
+
   it('are nobody else’s', async () => {
     const { productKey, image } = await rig.prepareFirmware();
     const { token } = await createUser();
