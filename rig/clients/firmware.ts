@@ -11,7 +11,7 @@ export type Maker = Awaited<ReturnType<typeof makeMaker>>;
 export const sha256Of = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
 
 /** With a key of its own at the product. @param url of the service */
-export async function makeMaker(url: string, { api, token }: Session, productKey: string) {
+export async function makeMaker(url: string, { api, token }: Pick<Session, 'api' | 'token'>, productKey: string) {
   const { publicKey, privateKey } = generateKeyPairSync('ed25519');
   const [param, routes] = [{ productKey }, api.products[':productKey']];
   const json = { publicKey: publicKey.export({ type: 'spki', format: 'pem' }) as string };
