@@ -5,15 +5,17 @@ import { readCommandLine } from '../rig/command-line.ts';
 import { readBaseAddress } from './base-address.ts';
 import { whenToldToStop } from './stopping.ts';
 import { fail } from './terminal.ts';
+import { otaUsage, readOtaFault } from './virtual-ota.ts';
 import { createVirtualDevice, type OnDeviceEvent } from './virtual-device.ts';
 
-const usage = `Usage: npm run device -- --api URL --product KEY [--count N] [--direct] [--serial PREFIX]
+const usage = `Usage: npm run device -- --api URL --product KEY [--count N] [--direct] [--serial PREFIX] [--ota]
 
   --api       base address of the service, e.g. http://127.0.0.1:8787
   --product   product key the devices activate against
   --count     how many devices (1)
   --direct    connect over WebSocket to the service itself, not to the address that the activation names
-  --serial    serial numbers are PREFIX-1, PREFIX-2, ... (VIRTUAL): the same prefix gives the same devices again`;
+  --serial    serial numbers are PREFIX-1, PREFIX-2, ... (VIRTUAL): the same prefix gives the same devices again
+  --ota       ${otaUsage}`;
 
 /** Activations under way at once, as many boards as one access point brings up together. */
 const maxParallelStarts = 20;
@@ -25,14 +27,18 @@ const options = {
   count: { type: 'string', default: '1' },
   direct: { type: 'boolean', default: false },
   serial: { type: 'string', default: 'VIRTUAL' },
+  ota: { type: 'string' },
 } as const;
-const { count, serial, ...common } = readCommandLine({ name: 'npm run device', usage, options }, ({ values }) => {
+/** The fault of `--ota` is optional, which an option with a value has no word for. */
+const args = process.argv.slice(2).map((word) => (word === '--ota' ? '--ota=none' : word));
+const { count, serial, ...common } = readCommandLine({ name: 'npm run device', usage, args, options }, ({ values }) => {
   const { product: productKey, direct: isDirect, serial } = values;
   const apiUrl = readBaseAddress('--api', values.api);
   if (productKey === undefined) throw new Error('--product needs a product key');
   const count = Number(values.count);
   if (!Number.isInteger(count) || count < 1) throw new Error('--count needs a whole number from 1');
-  return { apiUrl, productKey, count, isDirect, serial };
+  const ota = values.ota === undefined ? undefined : readOtaFault(values.ota);
+  return { apiUrl, productKey, count, isDirect, serial, ota };
 });
 const tally = { activated: 0, failed: 0, online: 0, offline: 0, unreachable: 0, reported: 0, commanded: 0, replied: 0 };
 let lastProblem = '';

@@ -9,12 +9,14 @@ import { propertyPostMethod, propertySetMethod, propertySetReplyMethod } from '.
 import { activate, type Activation } from '../rig/clients/accounts.ts';
 import { connectApi, describeFailure } from '../rig/clients/api.ts';
 import { sendWithoutDelay } from '../rig/clients/mqtt-client.ts';
+import { takeUpdates, type OtaFault } from './virtual-ota.ts';
 import { initialState, moveSwitch, type SwitchState } from '../console/src/switch/moves.ts';
 
 const activationRetryMs = 5_000;
 const reconnectEveryMs = 2_000;
 const reportEveryMs = 30_000;
 const bufferBytes = 256;
+const firmware = { firmwareVersion: '1.0.3', chipModel: 'ESP32-C3' };
 
 const commandSchema = z.object({
   method: z.literal(propertySetMethod),
@@ -34,13 +36,15 @@ export type VirtualDeviceOptions = {
   serial: string;
   /** Connects over WebSocket to the Worker itself, instead of the address that the activation names. */
   isDirect?: boolean;
+  /** Takes firmware updates. */
+  ota?: OtaFault | undefined;
   onEvent?: OnDeviceEvent;
 };
 
 export type VirtualDevice = ReturnType<typeof createVirtualDevice>;
 
 export function createVirtualDevice(options: VirtualDeviceOptions) {
-  const { apiUrl, productKey, serial, isDirect = false, onEvent } = options;
+  const { apiUrl, productKey, serial, isDirect = false, ota, onEvent } = options;
   const stopping = new AbortController();
   let state: SwitchState = initialState;
   let nextId = 1;
@@ -71,7 +75,7 @@ export function createVirtualDevice(options: VirtualDeviceOptions) {
     const api = connectApi(apiUrl);
     for (;;) {
       try {
-        const activation = await activate(api, productKey, serial, { firmwareVersion: '1.0.3', chipModel: 'ESP32-C3' });
+        const activation = await activate(api, productKey, serial, firmware);
         stopping.signal.throwIfAborted();
         return activation;
       } catch (error) {
@@ -83,6 +87,7 @@ export function createVirtualDevice(options: VirtualDeviceOptions) {
   }
 
   function stayOnline({ deviceId, mqtt, topics }: Activation): void {
+    const onProblem = (text: string) => emit('unreachable', text);
     const direct = `${apiUrl.replace(/^http/, 'ws').replace(/\/+$/, '')}/mqtt/${deviceId}`;
     const opened = connect(isDirect ? direct : `mqtt://${mqtt.server}:${mqtt.port}`, {
       username: mqtt.username,
@@ -114,7 +119,10 @@ export function createVirtualDevice(options: VirtualDeviceOptions) {
       if (isOnline) emit('offline', 'MQTT connection lost, connecting again');
       isOnline = false;
     });
-    client.on('error', (error) => emit('unreachable', describeFailure(error)));
+    client.on('error', (error) => onProblem(describeFailure(error)));
+    const { signal } = stopping;
+    const [device, { firmwareVersion: version }] = [{ productKey, deviceId }, firmware];
+    if (ota !== undefined) takeUpdates(opened, { apiUrl, device, version, fault: ota, signal, onProblem });
     reportTimer = setInterval(() => report(topics.propertyPost), reportEveryMs);
   }
 

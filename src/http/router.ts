@@ -104,7 +104,7 @@ export function readBody(limit: Limit) {
     // No route reads a body here, and a Request of these methods cannot carry one.
     if (c.req.method === 'GET' || c.req.method === 'HEAD') return next();
     // An image of firmware is passed on as it comes.
-    if (c.req.method === 'PUT' && c.req.path.endsWith('/image')) return next();
+    if (c.req.method === 'PUT' && /\/firmware\/[^/]+\/image$/.test(c.req.path)) return next();
     const text = await readText(c.req.raw, limit.max);
     if (text === undefined) throw new RefusedError({ kind: 'limit_reached', limit });
     c.set('contentType', c.req.header('Content-Type'));

@@ -25,6 +25,8 @@ const answerMs = 10 * secondMs;
 const nextRoundMs = 15 * secondMs;
 /** A device whose state lasts is asked after a quarter of that time again. */
 const lookAfterMs = { least: 5 * secondMs, most: 6 * hourMs };
+/** Until then a device that restarts counts as there. */
+const restartMs = 5 * minuteMs;
 /** While its time has not come, and while D1 does not answer. */
 const waitMs = minuteMs;
 const keptMs = 90 * dayMs;
@@ -275,10 +277,10 @@ export class Campaign extends DurableObject<Env> {
   }
 
   #countWave(wave: number): WaveCounts {
+    const isUpdated = `state IN ${updatedStates} AND (state <> 'restarting' OR since <= ${Date.now() - restartMs})`;
     const rows = this.#sql
       .exec<{ state: CampaignOutcome; count: number; away: number; usual: number }>(
-        `SELECT state, count(*) AS count, sum(iif(state IN ${updatedStates}, isAway, 0)) AS away,
-           sum(iif(state IN ${updatedStates}, usuallyAway, 0)) AS usual
+        `SELECT state, count(*) AS count, sum(iif(${isUpdated}, isAway, 0)) AS away, sum(iif(${isUpdated}, usuallyAway, 0)) AS usual
          FROM device WHERE wave = ? GROUP BY state`,
         wave,
       )

@@ -2,6 +2,7 @@
 import type { Attack } from './rig/attack.ts';
 import { bulkFloods } from './floods/bulk-floods.ts';
 import { directFloods } from './floods/direct-floods.ts';
+import { firmwareFloods } from './floods/firmware-floods.ts';
 import { gatewayPlural } from './floods/gateway-plural.ts';
 import { groupFloods } from './floods/group-floods.ts';
 import { halfOpen } from './floods/half-open.ts';
@@ -22,6 +23,7 @@ export const attacks: readonly Attack[] = [
   ...signedInFloods,
   ...scheduleFloods,
   ...groupFloods,
+  ...firmwareFloods,
   ...relayFloods,
   ...malformedFrames,
   ...mqttFloods,

@@ -1,5 +1,6 @@
 // Every scenario, in the order of a full run.
 import { bulk } from './scenarios/bulk.ts';
+import { campaign } from './scenarios/campaign.ts';
 import { bridgeKills } from './scenarios/bridge-kills.ts';
 import { brokerRestarts } from './scenarios/broker-restarts.ts';
 import {
@@ -48,8 +49,8 @@ export const directScenarios: Scenario[] = [
   directWorkerRestarts,
 ];
 
-/** Times that come, events that leave and commands for many, while the Worker is away, or the other side. */
-export const timeScenarios: Scenario[] = [schedules, leases, webhooks, bulk];
+/** Times that come, events that leave, commands and firmware for many, while the Worker is away, or the other side. */
+export const timeScenarios: Scenario[] = [schedules, leases, webhooks, bulk, campaign];
 
 /** Everything runs as `npm start` runs it. */
 export const localScenarios: Scenario[] = [localLoad];

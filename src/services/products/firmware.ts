@@ -98,6 +98,8 @@ export async function firmwareOf(
         await bucket.put(imageNameOf(productId, version), body, { sha256 });
       } catch (error) {
         if (/checksum|digest|10037/i.test(String(error))) throw refusedFirmware('hash');
+        if (/connection lost/i.test(String(error)))
+          throw new RefusedError({ kind: 'body_not_received', cause: String(error) });
         throw error;
       }
       const storedAt = row.storedAt ?? Date.now();

@@ -6,8 +6,10 @@ import { runScheduledJobs } from '../../../src/scheduled.ts';
 import { topicActions } from '../../../src/protocol/mqtt.ts';
 import { bringUp } from '../rig/clients/bridge.ts';
 import { call, createUser, makeProduct } from '../rig/clients/client.ts';
-import { bridge, control, owner, prepareOwnerAndBridge, setClock, type Device } from '../rig/commands.ts';
+import { bridge, control, disconnect, owner, prepareOwnerAndBridge, setClock, type Device } from '../rig/commands.ts';
 import * as rig from '../rig/firmware.ts';
+
+const minuteMs = 60_000;
 
 prepareOwnerAndBridge();
 
@@ -105,6 +107,13 @@ describe('keys and firmware', () => {
       const left = `select count(*) as left from ${table} where product_id = (select id from products where product_key = ?)`;
       expect(await env.DB.prepare(left).bind(productKey).first('left')).toBe(0);
     }
+  });
+
+  it('lets no other body be longer, where a product is named image', async () => {
+    await call('POST', '/products', { token: owner.token, body: { productKey: 'image', name: 'Image' } });
+    const change = (name: string) => message(call('PUT', '/products/image', { token: owner.token, body: { name } }));
+    expect(await change('x'.repeat(70_000))).toMatch(/^invalid_request: body/);
+    expect(await change('Camera')).toBe('success');
   });
 
   it('are nobody else’s', async () => {
@@ -250,6 +259,21 @@ describe('an update', () => {
     ]);
     const view = await rig.untilCampaign(productKey, campaignId, ({ state }) => state === 'done');
     expect(view).toMatchObject({ waves: [{ devices: 1, outcomes: { proved: 1 } }], list: [{ state: 'proved' }] });
+  });
+
+  it('pauses its campaign if the device does not come back in five minutes', async () => {
+    const { upgrade, device, productKey, campaignId } = await offered();
+    await (await rig.fetchImage(upgrade.url)).arrayBuffer();
+    await bringUp(device, rig.progress('restarting'));
+    await disconnect(device);
+    const look = async () => {
+      await rig.ringCampaign(campaignId);
+      return rig.readCampaign(productKey, campaignId);
+    };
+    const outcomes = { restarting: 1 };
+    expect(await look()).toMatchObject({ state: 'running', waves: [{ outcomes, away: 0 }] });
+    setClock(Date.now() + 6 * minuteMs);
+    expect(await look()).toMatchObject({ state: 'paused', pausedBecause: 'away', waves: [{ outcomes, away: 1 }] });
   });
 
   it('is put off by the owner, unless it is relevant to security', async () => {
