@@ -5,7 +5,7 @@ import { readCommandLine } from '../rig/command-line.ts';
 import { readBaseAddress } from './base-address.ts';
 import { whenToldToStop } from './stopping.ts';
 import { fail } from './terminal.ts';
-import { otaUsage, readOtaFault } from './virtual-ota.ts';
+import { updateFaults, type UpdateFault } from '../console/src/switch/updates.ts';
 import { createVirtualDevice, type OnDeviceEvent } from './virtual-device.ts';
 
 const usage = `Usage: npm run device -- --api URL --product KEY [--count N] [--direct] [--serial PREFIX] [--ota]
@@ -15,7 +15,8 @@ const usage = `Usage: npm run device -- --api URL --product KEY [--count N] [--d
   --count     how many devices (1)
   --direct    connect over WebSocket to the service itself, not to the address that the activation names
   --serial    serial numbers are PREFIX-1, PREFIX-2, ... (VIRTUAL): the same prefix gives the same devices again
-  --ota       ${otaUsage}`;
+  --ota       take firmware updates; --ota=FAULT, once: cut:BYTE (power cut at that byte), flip (one bit of the image),
+              old (the old version comes back), away (nothing comes back)`;
 
 /** Activations under way at once, as many boards as one access point brings up together. */
 const maxParallelStarts = 20;
@@ -37,9 +38,17 @@ const { count, serial, ...common } = readCommandLine({ name: 'npm run device', u
   if (productKey === undefined) throw new Error('--product needs a product key');
   const count = Number(values.count);
   if (!Number.isInteger(count) || count < 1) throw new Error('--count needs a whole number from 1');
-  const ota = values.ota === undefined ? undefined : readOtaFault(values.ota);
+  const ota = values.ota === undefined ? undefined : readFault(values.ota);
   return { apiUrl, productKey, count, isDirect, serial, ota };
 });
+
+function readFault(text: string): UpdateFault {
+  const [word, byte] = text.split(':');
+  const name = updateFaults.find((fault) => fault === word);
+  if (name === undefined || Number.isNaN(Number(byte ?? 0))) throw new Error('--ota takes cut:BYTE, flip, old or away');
+  return { name, ...(byte !== undefined && { cutAt: Number(byte) }) };
+}
+
 const tally = { activated: 0, failed: 0, online: 0, offline: 0, unreachable: 0, reported: 0, commanded: 0, replied: 0 };
 let lastProblem = '';
 let lastLine = '';

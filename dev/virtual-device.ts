@@ -9,8 +9,8 @@ import { propertyPostMethod, propertySetMethod, propertySetReplyMethod } from '.
 import { activate, type Activation } from '../rig/clients/accounts.ts';
 import { connectApi, describeFailure } from '../rig/clients/api.ts';
 import { sendWithoutDelay } from '../rig/clients/mqtt-client.ts';
-import { takeUpdates, type OtaFault } from './virtual-ota.ts';
 import { initialState, moveSwitch, type SwitchState } from '../console/src/switch/moves.ts';
+import { takeUpdates, type UpdateFault } from '../console/src/switch/updates.ts';
 
 const activationRetryMs = 5_000;
 const reconnectEveryMs = 2_000;
@@ -37,7 +37,7 @@ export type VirtualDeviceOptions = {
   /** Connects over WebSocket to the Worker itself, instead of the address that the activation names. */
   isDirect?: boolean;
   /** Takes firmware updates. */
-  ota?: OtaFault | undefined;
+  ota?: UpdateFault | undefined;
   onEvent?: OnDeviceEvent;
 };
 
@@ -87,7 +87,7 @@ export function createVirtualDevice(options: VirtualDeviceOptions) {
   }
 
   function stayOnline({ deviceId, mqtt, topics }: Activation): void {
-    const onProblem = (text: string) => emit('unreachable', text);
+    const onProblem = (error: unknown) => emit('unreachable', describeFailure(error));
     const direct = `${apiUrl.replace(/^http/, 'ws').replace(/\/+$/, '')}/mqtt/${deviceId}`;
     const opened = connect(isDirect ? direct : `mqtt://${mqtt.server}:${mqtt.port}`, {
       username: mqtt.username,
@@ -119,10 +119,18 @@ export function createVirtualDevice(options: VirtualDeviceOptions) {
       if (isOnline) emit('offline', 'MQTT connection lost, connecting again');
       isOnline = false;
     });
-    client.on('error', (error) => onProblem(describeFailure(error)));
+    client.on('error', onProblem);
     const { signal } = stopping;
-    const [device, { firmwareVersion: version }] = [{ productKey, deviceId }, firmware];
-    if (ota !== undefined) takeUpdates(opened, { apiUrl, device, version, fault: ota, signal, onProblem });
+    const otaTopics = topics.status.replace(/status$/, 'thing/ota/');
+    let fault = ota;
+    const takeFault = () => {
+      const due = fault ?? { name: 'none' };
+      fault = undefined;
+      return due;
+    };
+    const about = { apiUrl, topics: otaTopics, version: firmware.firmwareVersion };
+    if (ota !== undefined)
+      takeUpdates(opened, { ...about, takeFault, leave: () => void opened.endAsync(), signal, onProblem });
     reportTimer = setInterval(() => report(topics.propertyPost), reportEveryMs);
   }
 

@@ -3,6 +3,7 @@ import { texts } from '../texts.ts';
 import { virtualSwitchTexts } from '../texts/virtual-switch.ts';
 import type { Position } from '../switch/moves.ts';
 import type { VirtualSwitch } from '../switch/virtual-switch.ts';
+import { updateFaults, type UpdateFault } from '../switch/updates.ts';
 import { Lamp } from '../switch/lamp.tsx';
 import { Action } from './form.tsx';
 
@@ -69,6 +70,19 @@ export function SwitchCard({ device, status }: { device: VirtualSwitch; status: 
             {label}
           </label>
         ))}
+        <label>
+          {words.nextUpdate(device.version.value)}
+          <select
+            value={device.updateFault.value}
+            onChange={({ currentTarget }) => (device.updateFault.value = currentTarget.value as UpdateFault['name'])}
+          >
+            {updateFaults.map((fault) => (
+              <option key={fault} value={fault}>
+                {words.updateFaults[fault]}
+              </option>
+            ))}
+          </select>
+        </label>
         <Lamp device={device} />
         {isPlugged ? (
           <button type="button" class="danger" onClick={() => device.pullPlug()}>

@@ -5,6 +5,7 @@ import { dataOf, type Client, type Data } from '@latchwork/client';
 import { signal } from '@preact/signals';
 import { initialState, moveSwitch, type Position, type SwitchState } from './moves.ts';
 import type { MqttClient } from './mqtt.ts';
+import { takeUpdates, type UpdateFault } from './updates.ts';
 
 export type SwitchLogin = Pick<Data<Client['devices']['activate']['$post']>, 'deviceId' | 'mqtt' | 'topics'>;
 type SetCommand = { id: string; params: Record<string, unknown> };
@@ -28,9 +29,13 @@ export class VirtualSwitch {
   readonly power = signal(0);
   /** Each fifth move of the lever does not press the lamp. */
   readonly isIgnored = signal(false);
+  readonly version = signal('1.0.0');
+  /** Of its next update. */
+  readonly updateFault = signal<UpdateFault['name']>('none');
   #presses = 0;
   readonly #login: SwitchLogin;
   #client: MqttClient | null = null;
+  #plug: AbortController | null = null;
   #isWanted = false;
   readonly #lock: string;
   #release: () => void = () => undefined;
@@ -104,7 +109,24 @@ export class VirtualSwitch {
       client.subscribe(topics.propertySet, { qos: 1 });
       this.#report({ power: this.power.value });
     });
-    client.on('message', (_topic, payload) => this.#obey(payload));
+    client.on('message', (topic, payload) => {
+      if (topic === topics.propertySet) this.#obey(payload);
+    });
+    this.#plug = new AbortController();
+    takeUpdates(client, {
+      apiUrl: location.origin,
+      topics: topics.status.replace(/status$/, 'thing/ota/'),
+      version: this.version.value,
+      takeFault: () => {
+        const name = this.updateFault.value;
+        this.updateFault.value = 'none';
+        return { name };
+      },
+      leave: () => this.pullPlug(),
+      signal: this.#plug.signal,
+      onVersion: (version) => (this.version.value = version),
+      onProblem: (error) => console.info('update', error),
+    });
     client.on('close', () => {
       if (this.connection.value === 'connected') this.connection.value = 'connecting';
     });
@@ -115,6 +137,7 @@ export class VirtualSwitch {
   /** Without a word to the service: it has to notice. */
   pullPlug(): void {
     this.#isWanted = false;
+    this.#plug?.abort();
     this.#client?.end(true);
     this.#client = null;
     this.#release();

@@ -1,4 +1,6 @@
 // Texts about the switch that lives in the page. Loaded with the device.
+import type { UpdateFault } from '../switch/updates.ts';
+
 export const virtualSwitchTexts = {
   title: 'The virtual switch itself',
   hint: 'It lives in this page and is a real device to the service. Pull its plug, make it slow, make it lie.',
@@ -17,6 +19,14 @@ export const virtualSwitchTexts = {
   slow: 'Slow: it obeys after 3 seconds',
   lie: 'Lies: it says that it moved, and does not',
   refuse: 'Refuses: it answers with an error',
+  nextUpdate: (version: string) => `Firmware ${version}. Its next update`,
+  updateFaults: {
+    none: 'works',
+    cut: 'is cut off by a power cut, and goes on',
+    flip: 'has a wrong bit',
+    old: 'does not start: the old version comes back',
+    away: 'ends it: it does not come back',
+  } satisfies Record<UpdateFault['name'], string>,
   lamp: {
     title: 'The lamp behind it',
     on: 'On',
