@@ -51,7 +51,7 @@ export async function* readFile(path: string, key: Uint8Array) {
 }
 
 async function openLine(key: Uint8Array, number: number, text: string): Promise<MovedLine> {
-  const fail = (cause: unknown) => Promise.reject(new Error(`line ${number} is not as the export wrote it`, { cause }));
+  const fail = (why: unknown) => Promise.reject(new Error(`line ${number} is not as exported: ${String(why)}`));
   const opened = await compactDecrypt(text, key, { keyManagementAlgorithms: ['dir'] }).catch(fail);
   if (opened.protectedHeader['line'] !== number) return fail('its number');
   return JSON.parse(new TextDecoder().decode(opened.plaintext)) as MovedLine;
