@@ -60,7 +60,8 @@ class UpdatedDevice {
 
   /** Accepts what it is offered. */
   async accept(): Promise<string> {
-    const { url } = (await this.#mqtt?.untilHeard(`${this.#topic}/upgrade`)) as { url: string };
+    const upgrade = await this.#mqtt?.untilHeard(`${this.#topic}/upgrade`);
+    const { url } = upgrade as { url: string };
     await this.progress('accepted');
     return url;
   }

@@ -90,7 +90,8 @@ describe('keys and firmware', () => {
     expect(await rig.putImage(productKey, '2', image)).toMatchObject({
       data: { version: '2', manifest: { size: 5_000 } },
     });
-    const { data } = await rig.startCampaign(productKey, '2', wave);
+    // Without devices it is over once it has waited.
+    const { data } = await rig.startCampaign(productKey, '2', wave, { waitSeconds: 600 });
     expect(await message(rig.ofProduct('DELETE', productKey, 'firmware/2'))).toBe('firmware_in_use');
     await rig.ofProduct('POST', productKey, `campaigns/${data.campaignId}/stop`);
     expect(await message(rig.ofProduct('DELETE', productKey, 'firmware/2'))).toBe('success');
