@@ -1,10 +1,4 @@
 // Public keys of makers, and the signatures of their manifests. The service holds no private key of a maker: it can sign nothing.
-import { signatureAlgorithms } from '../protocol/vocabulary.ts';
-
-type Algorithm = (typeof signatureAlgorithms)[number];
-/** `publicKey`: SPKI in base64. */
-export type FirmwareKey = { keyId: string; algorithm: Algorithm; publicKey: string };
-
 /** `begin`: of its public keys in SPKI (RFC 8410; RFC 5480, uncompressed). */
 const algorithms = {
   ed25519: { name: 'Ed25519', begin: '302a300506032b6570032100' },
@@ -13,13 +7,19 @@ const algorithms = {
     begin: '3059301306072a8648ce3d020106082a8648ce3d03010703420004',
   },
 };
+type Algorithm = keyof typeof algorithms;
+/** `publicKey`: SPKI in base64. */
+export type FirmwareKey = { keyId: string; algorithm: Algorithm; publicKey: string };
+
 const pemPattern = /^\s*-----BEGIN PUBLIC KEY-----([A-Za-z0-9+/=\s]{32,400})-----END PUBLIC KEY-----\s*$/;
 
 /** Undefined for what is no public key in PEM of one of the algorithms. */
 export async function readPublicKey(pem: string): Promise<FirmwareKey | undefined> {
   try {
     const spki = Uint8Array.fromBase64(pemPattern.exec(pem)?.[1] ?? '');
-    const algorithm = signatureAlgorithms.find((name) => spki.toHex().startsWith(algorithms[name].begin));
+    const algorithm = (Object.keys(algorithms) as Algorithm[]).find((name) =>
+      spki.toHex().startsWith(algorithms[name].begin),
+    );
     if (algorithm === undefined) return undefined;
     const publicKey = spki.toBase64();
     await importKey({ algorithm, publicKey });
