@@ -17,16 +17,16 @@ const pemPattern = /^\s*-----BEGIN PUBLIC KEY-----([A-Za-z0-9+/=\s]{32,400})----
 export async function readPublicKey(pem: string): Promise<FirmwareKey | undefined> {
   try {
     const spki = Uint8Array.fromBase64(pemPattern.exec(pem)?.[1] ?? '');
-    const algorithm = (Object.keys(algorithms) as Algorithm[]).find((name) =>
-      spki.toHex().startsWith(algorithms[name].begin),
-    );
+    const names = Object.keys(algorithms) as Algorithm[];
+    const algorithm = names.find((name) => spki.toHex().startsWith(algorithms[name].begin));
     if (algorithm === undefined) return undefined;
     const publicKey = spki.toBase64();
     await importKey({ algorithm, publicKey });
     const digest = new Uint8Array(await crypto.subtle.digest('SHA-256', spki));
     return { keyId: digest.toHex().slice(0, 16), algorithm, publicKey };
-  } catch {
-    return undefined;
+  } catch (error) {
+    if (error instanceof SyntaxError || error instanceof DOMException) return undefined;
+    throw error;
   }
 }
 

@@ -93,25 +93,39 @@ function restart(device: CoreDevice, version: string | null, way = byBroker): vo
 }
 
 describe('an update', () => {
-  it.each<[string, (device: CoreDevice) => void]>([
-    ['failed not_reached', (device) => (device.disconnect(), device.wait(30 * dayMs))],
-    ['failed no_answer', (device) => device.wait(hourMs)],
-    ['failed too_slow', (device) => (say(device, 'accepted'), device.wait(hourMs))],
-    ['failed too_slow', (device) => (fetch(device, 500), device.wait(dayMs))],
-    ['failed not_installed', (device) => (fetch(device), stay(device, 24))],
-    [
-      'failed not_back',
-      (device) => (fetch(device), say(device, 'restarting'), device.disconnect(), device.wait(hourMs)),
-    ],
-    ['unknown no_version', (device) => (fetch(device), restart(device, null), device.wait(10 * minuteMs))],
-    ['unknown no_version', (device) => (fetch(device), say(device, 'restarting'), device.wait(10 * minuteMs))],
-    ['unknown other_version', (device) => (fetch(device), device.wait(minuteMs), restart(device, '1.1.0'))],
-    ['unknown not_downloaded', (device) => (device.wait(minuteMs), restart(device, next))],
+  type Step = (device: CoreDevice) => unknown;
+  const wait =
+    (ms: number): Step =>
+    (device) => {
+      device.wait(ms);
+    };
+  const comeBackWith =
+    (version: string | null): Step =>
+    (device) => {
+      restart(device, version);
+    };
+  const leave: Step = (device) => {
+    device.disconnect();
+  };
+  const download: Step = (device) => fetch(device);
+  const sayRestarting: Step = (device) => say(device, 'restarting');
+
+  it.each<[string, ...Step[]]>([
+    ['failed not_reached', leave, wait(30 * dayMs)],
+    ['failed no_answer', wait(hourMs)],
+    ['failed too_slow', (device) => say(device, 'accepted'), wait(hourMs)],
+    ['failed too_slow', (device) => fetch(device, 500), wait(dayMs)],
+    ['failed not_installed', download, stay(24)],
+    ['failed not_back', download, sayRestarting, leave, wait(hourMs)],
+    ['unknown no_version', download, comeBackWith(null), wait(10 * minuteMs)],
+    ['unknown no_version', download, sayRestarting, wait(10 * minuteMs)],
+    ['unknown other_version', download, wait(minuteMs), comeBackWith('1.1.0')],
+    ['unknown not_downloaded', wait(minuteMs), comeBackWith(next)],
     ['failed device_error', (device) => say(device, 'failed', { error: 'flash_write' })],
     ['superseded stopped', (device) => give(device, {}, true)],
-  ])('ends as %s', (end, bring) => {
+  ])('ends as %s', (end, ...steps) => {
     const device = offered();
-    bring(device);
+    for (const step of steps) step(device);
     expect(outcomeOf(device)).toBe(end);
     for (const step of ['accepted', 'downloaded', 'failed']) say(device, step);
     expect(fetch(device)).toMatchObject({ ok: false, refusal: { kind: 'update_ended' } });
@@ -119,11 +133,13 @@ describe('an update', () => {
   });
 
   /** Online, and heard each hour. */
-  function stay(device: CoreDevice, hours: number): void {
-    for (let hour = 0; hour < hours; hour++) {
-      device.wait(hourMs);
-      device.report(hour % 2 === 0 ? 'up' : 'down');
-    }
+  function stay(hours: number): Step {
+    return (device) => {
+      for (let hour = 0; hour < hours; hour++) {
+        device.wait(hourMs);
+        device.report(hour % 2 === 0 ? 'up' : 'down');
+      }
+    };
   }
 
   it('is told at each begin of a session, and each 10 minutes while the device does not answer', () => {
@@ -148,9 +164,9 @@ describe('an update', () => {
     expect(postpone(device)).toMatchObject({ ok: true });
     expect(fetch(device)).toMatchObject({ ok: false });
     restart(device, former);
-    stay(device, 30 * 24 - 1);
+    stay(30 * 24 - 1)(device);
     expect([outcomeOf(device), tellings(device)]).toEqual(['postponed', 1]);
-    stay(device, 1);
+    stay(1)(device);
     expect([outcomeOf(device), tellings(device)]).toEqual(['offered', 2]);
     say(device, 'accepted');
     expect(postpone(device)).toMatchObject({ ok: false, refusal: { kind: 'not_found' } });
