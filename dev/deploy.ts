@@ -14,10 +14,10 @@ import { askWrangler, root, runWrangler } from './wrangler.ts';
 
 const usage = `Usage: npm run deploy -- [--env NAME] [--dry] [--config FILE]
 
-  Checks the settings, makes the secrets and the database if they are missing, applies migrations, deploys, and runs the doctor.
+  Checks the settings, makes secrets, database and bucket if they are missing, applies migrations, deploys, and runs the doctor.
   The secrets, and files for bridge, broker, gateway and operator, are in .deploy/NAME-OF-THE-WORKER: only you can read them.
 
-  --env     e.g. staging: a Worker and database of its own, with all settings of the file but those in [env.staging.vars]
+  --env     e.g. staging: a Worker, database and bucket of its own, with all settings of the file but those in [env.staging.vars]
   --dry     checks the settings and builds the Worker; asks and changes nothing at Cloudflare
   --config  another file in place of wrangler.toml; its .deploy is beside it`;
 
@@ -57,6 +57,9 @@ if (step('database', migrate, /Couldn't find a D1 DB named/) === '') {
   step('database', migrate);
 }
 say('database', 'is there, with all migrations');
+const bucket = deployment.r2_buckets[0]?.bucket_name ?? '';
+step('images', ['r2', 'bucket', 'create', bucket], /already exists, and you own it/);
+say('images', 'have their bucket');
 const url = await deploy();
 if (hasSecrets) writePartSettings(deployment, url);
 const broker = `mqtts://${vars['MQTT_HOST'] ?? ''}:${vars['MQTT_TLS_PORT'] ?? ''}`;
@@ -89,7 +92,8 @@ function step(subject: string, args: string[], expected?: RegExp): string {
 }
 
 function giveUp(subject: string, reason: string): never {
-  const login = '\nRun npx wrangler login, or set CLOUDFLARE_API_TOKEN (rights "Workers Scripts: Edit", "D1: Edit").';
+  const login =
+    '\nRun npx wrangler login, or set CLOUDFLARE_API_TOKEN (rights "Workers Scripts: Edit", "D1: Edit", "Workers R2 Storage: Edit").';
   const advice = subject === 'login' ? login : '';
   fail(`${reason}${advice}\n${subject} failed. What is done stays done: solve this, then run npm run deploy again.`);
 }

@@ -15,6 +15,7 @@ const tableSchema = z.looseObject({
   name: word,
   vars: z.record(word, word),
   d1_databases: z.array(z.looseObject({ database_name: word })),
+  r2_buckets: z.array(z.looseObject({ bucket_name: word })),
   ratelimits: z.array(z.looseObject({ namespace_id: word })),
 });
 const fileSchema = tableSchema.extend({ env: z.record(word, tableSchema.partial()).default({}) });
@@ -39,13 +40,14 @@ export function writeDeployment(sourcePath: string, environment?: string): Deplo
   return { ...table, configPath, folder };
 }
 
-/** Another Worker with another database, which counts its limits for itself. A route leads to one Worker alone. */
+/** Another Worker with another database and bucket, which counts its limits for itself. A route leads to one Worker alone. */
 function setApart(top: Table, environment: string): Table {
   const offset = 10_000 * (1 + createHash('sha256').update(environment).digest().readUInt16BE());
   const apart = structuredClone(top);
   Object.assign(apart, { name: `${top.name}-${environment}`, route: undefined, routes: undefined });
   for (const row of apart.d1_databases)
     Object.assign(row, { database_name: `${row.database_name}-${environment}`, database_id: undefined });
+  for (const row of apart.r2_buckets) row.bucket_name += `-${environment}`;
   for (const row of apart.ratelimits) row.namespace_id = String(offset + Number(row.namespace_id));
   return apart;
 }

@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { topicOf } from '../../src/domain/topics.ts';
 import { controlBodySchema } from '../../src/protocol/control.ts';
 import { eventBodySchema, gapBodySchema } from '../../src/protocol/events.ts';
+import * as firmware from '../../src/protocol/firmware.ts';
 import * as mqtt from '../../src/protocol/mqtt.ts';
 import {
   advertisedNamePrefixes,
@@ -53,6 +54,40 @@ const deviceMessages: Record<string, Message> = {
     'Online or offline: announced by the device, or by the service where the device could not announce it.',
     mqtt.statusSchema,
     { status: 'online', time },
+  ],
+  FirmwareInform: [
+    'The firmware that the device runs, and the keys that it trusts: at the begin of each session, after its subscriptions.',
+    firmware.informSchema,
+    { version: '1.1.4', slot: 'a', keys: ['3f8a1c0b9d2e4f67'] },
+  ],
+  FirmwareUpgrade: [
+    'New firmware, and the address of its image: when it is offered, and in each session while the update is open.',
+    firmware.upgradeSchema,
+    {
+      version: '1.2.0',
+      size: 812_544,
+      hash: '9c56cc51b374c3ba',
+      url: '/f/8k2m4n6p7q9r3s5t1v0w2x4y6z8a1b3c5d7e9f2g4h6j8k0m',
+    },
+  ],
+  FirmwareProgress: [
+    'How far the device is with an update. It proves nothing: only the new version does, in a later session.',
+    firmware.progressSchema,
+    { step: 'downloading', percent: 40 },
+    { step: 'failed', error: 'flash_write' },
+  ],
+  FirmwareGet: [
+    `Asks for a part of the image, or of its signed manifest. At most ${firmware.maxGetBytes} bytes.`,
+    firmware.getSchema,
+    { offset: 4_800, length: 600 },
+    { offset: 0, length: 600, manifest: true },
+  ],
+  FirmwareData: [
+    `A part of the answer to a request, of at most ${firmware.dataBytes} bytes: they come in order. Empty at the end. Or why there is none: ask ` +
+      'again after a minute if it is `paused`, after some seconds if `busy`, and not at all if `gone`.',
+    firmware.dataSchema,
+    { offset: 4_800, data: 'q83vEjRW' },
+    { offset: 4_800, error: 'paused' },
   ],
 };
 
@@ -224,6 +259,11 @@ export function describeMessaging(version: string, broker: Broker) {
       propertySet: deviceChannel('propertySet', 'Commands', 'Commands for a device.', ['Command']),
       propertySetReply: deviceChannel('propertySetReply', 'Command replies', 'The command is carried out.', replies),
       status: deviceChannel('status', 'Online and offline', 'Announced by the device or the service.', ['Status']),
+      otaInform: deviceChannel('otaInform', 'Firmware version', 'What the device runs.', ['FirmwareInform']),
+      otaUpgrade: deviceChannel('otaUpgrade', 'Firmware offer', 'New firmware for a device.', ['FirmwareUpgrade']),
+      otaProgress: deviceChannel('otaProgress', 'Firmware progress', 'How far it is.', ['FirmwareProgress']),
+      otaGet: deviceChannel('otaGet', 'Image requests', 'For an image without HTTP.', ['FirmwareGet']),
+      otaData: deviceChannel('otaData', 'Image parts', 'Answers to these requests.', ['FirmwareData']),
       relay: {
         address: '/mqtt',
         title: 'Relay',
@@ -258,6 +298,11 @@ export function describeMessaging(version: string, broker: Broker) {
       receiveCommandReply: operation('receive', 'propertySetReply', replies),
       receiveStatus: operation('receive', 'status', ['Status']),
       sendStatus: operation('send', 'status', ['Status']),
+      receiveFirmwareInform: operation('receive', 'otaInform', ['FirmwareInform']),
+      sendFirmwareUpgrade: operation('send', 'otaUpgrade', ['FirmwareUpgrade']),
+      receiveFirmwareProgress: operation('receive', 'otaProgress', ['FirmwareProgress']),
+      receiveFirmwareGet: operation('receive', 'otaGet', ['FirmwareGet']),
+      sendFirmwareData: operation('send', 'otaData', ['FirmwareData']),
       receiveRelayRequest: operation('receive', 'relay', relayRequests, {
         reply: { channel: { $ref: '#/channels/relay' }, messages: messageRefs('relay', relayReplies) },
       }),

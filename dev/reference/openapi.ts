@@ -33,6 +33,7 @@ const tags = [
   { name: 'Usage', description: 'How long a device was on, what pressed it, and what it reported over time.' },
   { name: 'Witness', description: 'Something else that sees whether a press worked.' },
   { name: 'Products', description: 'Kinds of devices.' },
+  { name: 'Firmware', description: 'Signed by its maker, and brought to the devices of a product wave by wave.' },
   { name: 'Sharing', description: 'With whom an owner shares a device: members, and people with a guest link.' },
   { name: 'Ownership', description: 'Whose a device is: claimed, released, offered; and when it may be paired again.' },
   { name: 'API keys', description: 'For machines: on products, devices and `/users/me`. Managed in person.' },
@@ -119,6 +120,9 @@ const operationIds: Record<string, string> = {
   'post /api/v1/users/password-reset': 'sendPasswordReset',
   'put /api/v1/users/password-reset': 'resetPassword',
   'post /api/v1/devices/{deviceId}/control': 'sendCommand',
+  'post /api/v1/products/{productKey}/firmware': 'addFirmware',
+  'put /api/v1/products/{productKey}/firmware/{version}/image': 'storeImage',
+  'post /api/v1/products/{productKey}/campaigns/{campaignId}/{change}': 'changeCampaign',
   'post /t/{token}/api/v1/devices/activate': 'activateClaimedDevice',
   'post /api/v1/devices/{deviceId}/pairing-window': 'openPairingWindow',
 };

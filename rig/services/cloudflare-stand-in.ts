@@ -1,11 +1,11 @@
 // A stand-in for Cloudflare's API, written from what wrangler asks: wrangler is the real one, Cloudflare is not. It keeps Workers,
-// their secrets and databases (real SQLite) in memory. It runs no Worker, and shows nothing about Cloudflare's own checks.
+// their secrets, names of buckets and databases (real SQLite) in memory. It runs no Worker, and shows nothing about Cloudflare's own checks.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { buffer } from 'node:stream/consumers';
 import { DatabaseSync } from 'node:sqlite';
 import { LoopbackServer } from '../loopback-server.ts';
 
-type Binding = { type: string; name: string; text?: string; id?: string; namespace_id?: string };
+type Binding = { type: string; name: string; text?: string; id?: string; namespace_id?: string; bucket_name?: string };
 type Worker = { bindings: Binding[]; secrets: Map<string, string>; uploads: number };
 type Query = { sql: string; params?: string[] };
 class Refusal extends Error {
@@ -27,6 +27,7 @@ const prefix = `/accounts/${account.id}`;
 export class CloudflareStandIn extends LoopbackServer {
   readonly workers = new Map<string, Worker>();
   readonly databases = new Map<string, { uuid: string; name: string; db: DatabaseSync }>();
+  readonly buckets = new Set<string>();
   /** What wrangler asked for and this does not know. */
   readonly unknown: string[] = [];
   /** Uploads of Workers fail while it is set. */
@@ -56,7 +57,9 @@ export class CloudflareStandIn extends LoopbackServer {
 
   #resultOf(asked: string, body: Buffer): unknown {
     const [, method = '', subject = '', name = '', rest = ''] =
-      /^(\w+) \/(d1\/database|workers\/(?:scripts|services|workers)|[\w/]+)(?:\/([\w-]+))?(\/.+)?$/.exec(asked) ?? [];
+      /^(\w+) \/(d1\/database|r2\/buckets|workers\/(?:scripts|services|workers)|[\w/]+)(?:\/([\w-]+))?(\/.+)?$/.exec(
+        asked,
+      ) ?? [];
     if (subject === 'd1/database') return this.#database(method, name, rest, body);
     const worker = this.workers.get(name);
     if (subject.startsWith('workers/') && worker === undefined && method === 'GET' && name !== '')
@@ -94,6 +97,11 @@ export class CloudflareStandIn extends LoopbackServer {
         return { enabled: true, previews_enabled: false };
       case 'POST workers/scripts/domains/changeset':
         return { added: [], removed: [], updated: [], conflicting: [] };
+      case 'GET r2/buckets':
+        if (!this.buckets.has(name)) throw new Refusal(404, 10_006, 'The specified bucket does not exist.');
+        return { name };
+      case 'POST r2/buckets':
+        return this.#makeBucket(body);
       case 'PUT workers/scripts/domains/records':
       case 'PUT workers/scripts/schedules':
       case 'PATCH workers/scripts/script-settings':
@@ -118,6 +126,14 @@ export class CloudflareStandIn extends LoopbackServer {
     for (const { type, name: secret, text = '' } of bindings) if (type === 'secret_text') secrets.set(secret, text);
     this.workers.set(name, { bindings, secrets, uploads: before.uploads + 1 });
     return { id: name, deployment_id: '0'.repeat(32), startup_time_ms: 1 };
+  }
+
+  #makeBucket(body: Buffer): unknown {
+    const { name } = JSON.parse(body.toString()) as { name: string };
+    if (this.buckets.has(name))
+      throw new Refusal(409, 10_004, 'The bucket you tried to create already exists, and you own it.');
+    this.buckets.add(name);
+    return { name };
   }
 
   #database(method: string, name: string, rest: string, body: Buffer): unknown {

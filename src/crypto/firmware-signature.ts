@@ -24,8 +24,9 @@ export async function readPublicKey(pem: string): Promise<FirmwareKey | undefine
     await importKey({ algorithm, publicKey });
     const digest = new Uint8Array(await crypto.subtle.digest('SHA-256', spki));
     return { keyId: digest.toHex().slice(0, 16), algorithm, publicKey };
-  } catch {
-    return undefined;
+  } catch (error) {
+    if (error instanceof SyntaxError || error instanceof DOMException) return undefined;
+    throw error;
   }
 }
 

@@ -139,7 +139,8 @@ export class Campaign extends DurableObject<Env> {
     try {
       if (nowMs >= (run.endedAtMs ?? Infinity) + keptMs) {
         await deleteCampaign(this.#database, this.#campaignId);
-        return await this.ctx.storage.deleteAll();
+        await this.ctx.storage.deleteAll();
+        return;
       }
       await this.#fillWave(run);
       const looks = this.#take(`(${this.#isWatched}) AND lookAt <= ${nowMs}`, nowMs, perRound);
@@ -207,8 +208,9 @@ export class Campaign extends DurableObject<Env> {
     const [isNew, isStopped] = [row.state === 'waiting', this.#run?.state === 'stopped'];
     // It was paused meanwhile.
     if (isNew && !this.#mayOffer) return;
-    if (!isDeviceId(row.deviceId)) return this.#note(row, gone);
-    const asked = callDevice(this.env, row.deviceId, 'idempotent').offerUpdate(offer, isStopped, isNew);
+    const asked = isDeviceId(row.deviceId)
+      ? callDevice(this.env, row.deviceId, 'idempotent').offerUpdate(offer, isStopped, isNew)
+      : Promise.resolve(notFound);
     const answered = await within(answerMs, resultOr(undefined, asked));
     // Of none it is asked again.
     if (answered !== undefined) this.#note(row, answered.ok ? answered.value : gone);
@@ -238,12 +240,10 @@ export class Campaign extends DurableObject<Env> {
       log('warn', 'campaign paused', { campaignId: this.#campaignId, cause, wave, ...counts.outcomes });
       return;
     }
-    if (isOver(order, nowMs)) return this.#end('done');
-    if (!isFilled || !isSettled(counts)) return this.#change({ settledAtMs: null });
-    if (settledAtMs === null) this.#change({ settledAtMs: nowMs });
-    if (nowMs < (settledAtMs ?? nowMs) + order.waitSeconds * secondMs) return;
-    if (wave + 1 === order.waves.length) return this.#end('done');
-    this.#change({ ...beginning, wave: wave + 1 });
+    const sinceMs = isFilled && isSettled(counts) ? (settledAtMs ?? nowMs) : null;
+    const isReady = sinceMs !== null && nowMs >= sinceMs + order.waitSeconds * secondMs;
+    if (isOver(order, nowMs) || (isReady && wave + 1 === order.waves.length)) this.#end('done');
+    else this.#change(isReady ? { ...beginning, wave: wave + 1 } : { settledAtMs: sinceMs });
   }
 
   /** What was not offered stays so; what was goes on to its end. */

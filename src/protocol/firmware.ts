@@ -1,7 +1,7 @@
 // Firmware on the wire: versions, the manifest that a maker signs, and what a device says of an update. Shapes and sizes only.
 import { z } from 'zod';
 
-export const maxImageBytes = 16 * 1024 * 1024;
+const maxImageBytes = 16 * 1024 * 1024;
 /** A small chip holds the signed manifest whole. */
 export const maxManifestBytes = 1024;
 /** A message with so much of an image in base64 fits into a packet of 256 bytes, and one `get` is answered by eight of them. */

@@ -101,6 +101,8 @@ it('makes all that is missing, and the second time nothing but a new version; st
   expect(bindingOf('latchwork-staging', 'MQTT_HOST')).toMatchObject({ text: 'staging.invalid' });
   expect(bindingOf('latchwork-staging', 'MQTT_TLS_PORT')).toMatchObject({ text: '8883' });
   expect(applied('latchwork-staging')).toHaveLength(migrations.length);
+  expect([...cloudflare.buckets]).toEqual(['latchwork-firmware', 'latchwork-firmware-staging']);
+  expect(bindingOf('latchwork-staging', 'FIRMWARE')).toMatchObject({ bucket_name: 'latchwork-firmware-staging' });
   const database = cloudflare.databases.get('latchwork-staging');
   expect(bindingOf('latchwork-staging', 'DB')).toMatchObject({ id: database?.uuid });
   const [shared, own] = ['latchwork', 'latchwork-staging'].map((name) => bindingOf(name, 'LOGIN_LIMIT')?.namespace_id);

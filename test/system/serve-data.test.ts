@@ -1,11 +1,13 @@
 // The data of a server: backup, restore and upgrade, with real servers, and programs that lie side by side.
 import { spawn, spawnSync } from 'node:child_process';
+import { generateKeyPairSync, hash, randomBytes, sign } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { connectAsync } from 'mqtt';
 import { expect, onTestFinished, test } from 'vitest';
 import { eventually } from '../../rig/changes.ts';
-import { signUp } from '../../rig/clients/accounts.ts';
-import { connectApi } from '../../rig/clients/api.ts';
+import { activate, addProduct, signUp, type Session } from '../../rig/clients/accounts.ts';
+import { connectApi, dataOf } from '../../rig/clients/api.ts';
 import { membersOfGroup } from '../../rig/process-group.ts';
 import { copyProgram } from '../../rig/services/program-copy.ts';
 import { prepareServer, serveMeanwhile, ServerRun } from '../../rig/services/server-run.ts';
@@ -20,11 +22,44 @@ async function startServer(dataDir: string, program?: string): Promise<ServerRun
   return server;
 }
 
+/** Firmware of a product of the account. */
+async function storeFirmware(url: string, maker: Session) {
+  const [productKey, image] = [await addProduct(maker), randomBytes(100_000)];
+  const { publicKey, privateKey } = generateKeyPairSync('ed25519');
+  const sha256 = hash('sha256', image);
+  const manifest = JSON.stringify({ product: productKey, version: '2', size: image.length, sha256 });
+  const signature = sign(null, Buffer.from(manifest), privateKey).toString('base64');
+  const [product, param] = [maker.api.products[':productKey'], { productKey }];
+  const pem = publicKey.export({ type: 'spki', format: 'pem' }).toString();
+  await dataOf(product['firmware-keys'].$post({ param, json: { publicKey: pem } }));
+  await dataOf(product.firmware.$post({ param, json: { manifest, signature } }));
+  const headers = { Authorization: `Bearer ${maker.token}` };
+  const path = `${url}/api/v1/products/${productKey}/firmware/2/image`;
+  const { status } = await fetch(path, { method: 'PUT', headers, body: image });
+  expect(status).toBe(200);
+  return { productKey, image };
+}
+
+/** What a device of the product is offered and reads. */
+async function readImage({ url, mqttUrl }: ServerRun, maker: Session, productKey: string): Promise<Buffer> {
+  const { deviceId, mqtt } = await activate(maker.api, productKey, 'SN-1');
+  const { username, password } = mqtt;
+  const device = await connectAsync(mqttUrl, { username, password, clientId: username });
+  onTestFinished(() => device.endAsync());
+  await device.subscribeAsync(`/sys/${productKey}/${deviceId}/thing/ota/upgrade`, { qos: 1 });
+  const offer = new Promise<Buffer>((resolve) => void device.once('message', (_, payload) => resolve(payload)));
+  const json = { version: '2', waves: [{ devices: [deviceId] }] };
+  await dataOf(maker.api.products[':productKey'].campaigns.$post({ param: { productKey }, json }));
+  const upgrade = JSON.parse((await offer).toString()) as { url: string };
+  return Buffer.from(await (await fetch(url + upgrade.url)).arrayBuffer());
+}
+
 test('a backup of a running server is restored, and numbers that were given out later do not come again', async () => {
   const dataDir = await prepareServer();
   const server = await startServer(dataDir);
   const connect = () => signUp((credentials) => connectApi(server.url, credentials));
   const [before, folder] = [await connect(), makeTempDir('backups')];
+  const { productKey, image } = await storeFirmware(server.url, before);
   for (let number = 0; number < 3; number += 1) {
     const { status, output } = await serveMeanwhile(['backup', '--data', dataDir, '--to', folder, '--keep', '2']);
     expect([status, output]).toEqual([0, expect.stringMatching(/has 0 devices. The parts stood still for \d+ ms/)]);
@@ -46,7 +81,9 @@ test('a backup of a running server is restored, and numbers that were given out 
   const again = await startServer(dataDir);
   await again.untilLogged('reconciled');
   const signIn = (account: typeof before) => signUp((credentials) => connectApi(again.url, credentials), account);
-  expect(await signIn(before)).toMatchObject({ isNew: false, user: { userId: before.user.userId } });
+  const maker = await signIn(before);
+  expect(maker).toMatchObject({ isNew: false, user: { userId: before.user.userId } });
+  expect(await readImage(again, maker, productKey)).toEqual(image);
   const { isNew, user } = await signIn(after);
   expect([isNew, user.userId > before.user.userId + 1_000_000]).toEqual([true, true]);
 });

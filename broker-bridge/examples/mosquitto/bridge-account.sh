@@ -12,8 +12,13 @@ dynsec createRole latchwork-bridge
 dynsec addRoleACL latchwork-bridge subscribeLiteral /sys/+/+/thing/event/property/post allow
 dynsec addRoleACL latchwork-bridge subscribeLiteral /sys/+/+/thing/service/property/set_reply allow
 dynsec addRoleACL latchwork-bridge subscribeLiteral /sys/+/+/status allow
+dynsec addRoleACL latchwork-bridge subscribeLiteral /sys/+/+/thing/ota/inform allow
+dynsec addRoleACL latchwork-bridge subscribeLiteral /sys/+/+/thing/ota/progress allow
+dynsec addRoleACL latchwork-bridge subscribeLiteral /sys/+/+/thing/ota/get allow
 dynsec addRoleACL latchwork-bridge publishClientSend /sys/+/+/thing/service/property/set allow
 dynsec addRoleACL latchwork-bridge publishClientSend /sys/+/+/status allow
+dynsec addRoleACL latchwork-bridge publishClientSend /sys/+/+/thing/ota/upgrade allow
+dynsec addRoleACL latchwork-bridge publishClientSend /sys/+/+/thing/ota/data allow
 dynsec addRoleACL latchwork-bridge publishClientSend '$CONTROL/dynamic-security/v1' allow
 dynsec addRoleACL latchwork-bridge subscribeLiteral '$CONTROL/dynamic-security/v1/response' allow
 dynsec addRoleACL latchwork-bridge publishClientReceive '$CONTROL/dynamic-security/v1/response' allow

@@ -30,6 +30,7 @@ export const runTexts = {
     device_not_found: 'there is no such device',
     device_not_activated: 'it has not been activated yet',
     device_disabled: 'it is disabled',
+    device_restarting: 'it restarts with new firmware',
     too_many_requests: 'too many commands at once',
     no_answer: 'the device gave the service no answer',
     moved: 'something else has moved it since',

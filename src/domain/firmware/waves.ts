@@ -11,7 +11,7 @@ export type WaveCounts = {
   usuallyAway: number;
 };
 
-export const failures = ['rolled_back', 'failed', 'unknown'] as const satisfies CampaignOutcome[];
+const failures = ['rolled_back', 'failed', 'unknown'] as const satisfies CampaignOutcome[];
 /** A device that waits for its owner holds up no other. */
 const settled: readonly CampaignOutcome[] = [...failures, 'proved', 'skipped', 'superseded', 'postponed'];
 

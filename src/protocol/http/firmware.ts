@@ -40,7 +40,10 @@ export const firmwareBodySchema = z
     signature: z
       .base64()
       .length(88)
-      .openapi({ description: 'Of these bytes: 64 bytes, of P-256 as r and s.', example: 'q83vEjRW…' }),
+      .openapi({
+        description: 'Of these bytes: 64 bytes, of P-256 as r and s.',
+        example: `${'q83vEjRW'.repeat(10)}q83vEg==`,
+      }),
   })
   .openapi('FirmwareRequest');
 
@@ -88,7 +91,8 @@ export const campaignBodySchema = z
       .min(1)
       .max(maxWaves)
       .refine(isSmall, 'must begin with named devices, or with at most 1 percent')
-      .refine(grows, 'must grow'),
+      .refine(grows, 'must grow')
+      .openapi({ example: [{ devices: ['dev_8k2m4n6p'] }, { percent: 1 }, { percent: 100 }] }),
     stopAt: z
       .strictObject({
         failedPercent: percent.default(5).openapi({ description: 'Of a wave.' }),

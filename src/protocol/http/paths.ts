@@ -22,8 +22,8 @@ export const pathSchemas = {
   sessionId: sessionIdSchema,
   subscriptionId: shortIdSchema,
   token: z.string().openapi({ example: '7h3k9m2p5q8r4s6t1v0w' }),
-  /** NaN for what is no id: nobody has it. */
   version: z.string().openapi({ example: '1.2.0' }),
+  /** NaN for what is no id: nobody has it. */
   userId: z
     .string()
     .transform((text) => (/^[1-9]\d{0,14}$/.test(text) ? Number(text) : Number.NaN))

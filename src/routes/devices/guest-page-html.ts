@@ -87,6 +87,7 @@ function explain(refusal: Refusal): string {
 const explanations: Partial<Record<Refusal['kind'], string>> = {
   rate_limited: 'Too many attempts. Wait a minute, then try again.',
   device_disabled: 'The device is disabled.',
+  device_restarting: 'The device installs new firmware. Try again in some minutes.',
   product_readonly: 'The device takes no commands any more.',
 };
 

@@ -17,7 +17,7 @@ function examplesOf(name: string): unknown[] {
   return components.messages[name]!.examples.map(({ payload }) => payload);
 }
 
-it('names the four device topics, in both directions, and the relay', () => {
+it('names the device topics, in both directions, and the relay', () => {
   const sample = { '{productKey}': 'servo-switch', '{deviceId}': 'dev_8k2m4n6p' };
   const actions = Object.values(channels).flatMap(({ address }) => {
     const topic = Object.entries(sample).reduce((text, [name, value]) => text.replace(name, value), address);
@@ -28,6 +28,11 @@ it('names the four device topics, in both directions, and the relay', () => {
     'thing/service/property/set',
     'thing/service/property/set_reply',
     'status',
+    'thing/ota/inform',
+    'thing/ota/upgrade',
+    'thing/ota/progress',
+    'thing/ota/get',
+    'thing/ota/data',
   ]);
   expect(channels.relay.address).toBe('/mqtt');
 });
@@ -66,6 +71,10 @@ it('gives examples that the service itself understands as what they are', () => 
     expect(kindOf('thing/event/property/post', answer)).toBe('reply');
   }
   for (const status of examplesOf('Status')) expect(kindOf('status', status)).toBe('status');
+  for (const name of ['inform', 'progress', 'get'] as const) {
+    const message = `Firmware${name[0]?.toUpperCase()}${name.slice(1)}`;
+    for (const update of examplesOf(message)) expect(kindOf(`thing/ota/${name}`, update)).toBe('update');
+  }
   for (const command of examplesOf('Command')) {
     expect(parseControl(propertySetSchema.parse(command).params).ok).toBe(true);
   }

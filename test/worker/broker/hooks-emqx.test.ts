@@ -35,6 +35,11 @@ describe('the connect hook', () => {
         `{"permission":"allow","action":"publish","topic":"eq ${own}/thing/event/property/post","retain":false},` +
         `{"permission":"allow","action":"publish","topic":"eq ${own}/thing/service/property/set_reply","retain":false},` +
         `{"permission":"allow","action":"publish","topic":"eq ${own}/status"},` +
+        ['inform', 'progress', 'get']
+          .map(
+            (name) => `{"permission":"allow","action":"publish","topic":"eq ${own}/thing/ota/${name}","retain":false},`,
+          )
+          .join('') +
         `{"permission":"allow","action":"subscribe","topic":"${own}/#"},` +
         '{"permission":"deny","action":"all","topic":"#"}]}',
     });
@@ -54,8 +59,13 @@ describe('the connect hook', () => {
         '{"permission":"allow","action":"subscribe","topic":"eq /sys/+/+/thing/event/property/post"},' +
         '{"permission":"allow","action":"subscribe","topic":"eq /sys/+/+/thing/service/property/set_reply"},' +
         '{"permission":"allow","action":"subscribe","topic":"eq /sys/+/+/status"},' +
+        ['inform', 'progress', 'get']
+          .map((name) => `{"permission":"allow","action":"subscribe","topic":"eq /sys/+/+/thing/ota/${name}"},`)
+          .join('') +
         '{"permission":"allow","action":"publish","topic":"/sys/+/+/thing/service/property/set","retain":false},' +
         '{"permission":"allow","action":"publish","topic":"/sys/+/+/status","retain":false},' +
+        '{"permission":"allow","action":"publish","topic":"/sys/+/+/thing/ota/upgrade","retain":false},' +
+        '{"permission":"allow","action":"publish","topic":"/sys/+/+/thing/ota/data","retain":false},' +
         '{"permission":"deny","action":"all","topic":"#"}]}',
     });
   });

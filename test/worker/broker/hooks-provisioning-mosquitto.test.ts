@@ -73,6 +73,7 @@ const upsertOf = (password: string, { productKey, deviceId } = device) => {
         send('thing/event/property/post'),
         send('thing/service/property/set_reply'),
         send('status'),
+        ...['inform', 'progress', 'get'].map((name) => send(`thing/ota/${name}`)),
         { acltype: 'subscribePattern', topic: `${own}/#`, allow: true },
       ],
     },

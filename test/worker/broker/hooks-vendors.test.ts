@@ -130,9 +130,11 @@ describe.each([emqx, rabbitmq])('a topic at $name', (vendor) => {
     [device, 'publish', `${own}/thing/event/property/post`],
     [device, 'publish', `${own}/thing/service/property/set_reply`],
     [device, 'publish', `${own}/status`],
+    [device, 'publish', `${own}/thing/ota/get`],
     [device, 'subscribe', `${own}/#`],
     [device, 'subscribe', `${own}/+/service/#`],
     [bridge, 'publish', `${own}/thing/service/property/set`],
+    [bridge, 'publish', `${own}/thing/ota/data`],
     [bridge, 'subscribe', '/sys/+/+/thing/event/property/post'],
   ])('is allowed: %s may %s %s', async (username, action, topic) => {
     expect(await askFor(vendor, username, { action, topic })).toEqual({
@@ -143,6 +145,7 @@ describe.each([emqx, rabbitmq])('a topic at $name', (vendor) => {
 
   it.each<[string, Use['action'], string]>([
     [device, 'publish', `${own}/thing/service/property/set`],
+    [device, 'publish', `${own}/thing/ota/upgrade`],
     [device, 'publish', `${foreign}/status`],
     [device, 'subscribe', `${foreign}/status`],
     [device, 'subscribe', '/sys/acme/+/#'],

@@ -16,12 +16,15 @@ const others = [
 const users = [messagingName(own), bridgeName];
 type Acl = ReturnType<typeof aclOf>;
 const isAllowed = (...asked: Parameters<typeof refuseTopic>) => refuseTopic(...asked) === undefined;
-const actions = [
+const fromDevices = [
   'thing/event/property/post',
-  'thing/service/property/set',
   'thing/service/property/set_reply',
   'status',
+  'thing/ota/inform',
+  'thing/ota/progress',
+  'thing/ota/get',
 ];
+const actions = [...fromDevices, 'thing/service/property/set', 'thing/ota/upgrade', 'thing/ota/data'];
 
 const choices = new Random(20261120);
 const random = () => choices.next();
@@ -30,7 +33,7 @@ const pick = <T>(list: readonly T[]): T => list[Math.floor(random() * list.lengt
 const oddLevels = [
   '', '+', '#', '++', '#x', 'x#', '+x', '$share', '$SYS', '$queue', '$CONTROL', 'sys', 'SYS', 'sys ', '%2F', '%00',
   '\0', 'a\0', 'ü', '😀', '\u{10FFFF}', 'a.b', '.', '*', '..', 'thing', 'thing.event', 'event', 'property', 'post',
-  'set', 'set_reply', 'status', 'Status', 'dev_', 'dev_01ABCDEF', 'dev_01abcdefg', '&', ' ', '\n', 'x'.repeat(300),
+  'set', 'set_reply', 'ota', 'get', 'upgrade', 'status', 'Status', 'dev_', 'dev_01ABCDEF', 'dev_01abcdefg', '&', ' ', '\n', 'x'.repeat(300),
   own.productKey, own.deviceId, `${own.productKey}&${own.deviceId}`, ...others.map((other) => other.productKey),
 ]; // prettier-ignore
 
@@ -58,18 +61,17 @@ function expectTopic(username: string, action: 'publish' | 'subscribe', topic: s
   if (topic === '' || topic.length > 256) return false;
   if (username === bridgeName) {
     if (action === 'subscribe') {
-      return ['thing/event/property/post', 'thing/service/property/set_reply', 'status']
-        .map((rest) => `/sys/+/+/${rest}`)
-        .includes(topic);
+      return fromDevices.map((rest) => `/sys/+/+/${rest}`).includes(topic);
     }
-    return /^\/sys\/[^/+#\0]*\/[^/+#\0]*\/(?:thing\/service\/property\/set|status)$/.test(topic) && !isRetained;
+    const toDevices =
+      /^\/sys\/[^/+#\0]*\/[^/+#\0]*\/(?:thing\/(?:service\/property\/set|ota\/upgrade|ota\/data)|status)$/;
+    return toDevices.test(topic) && !isRetained;
   }
   const prefix = `/sys/${own.productKey}/${own.deviceId}/`;
   if (!topic.startsWith(prefix)) return false;
   if (action === 'subscribe') return validFilter.test(topic);
   const rest = topic.slice(prefix.length);
-  if (rest === 'status') return true;
-  return (rest === 'thing/event/property/post' || rest === 'thing/service/property/set_reply') && !isRetained;
+  return fromDevices.includes(rest) && (rest === 'status' || !isRetained);
 }
 
 function expectMatch(filter: string, topic: string): boolean {

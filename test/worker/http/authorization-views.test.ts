@@ -6,6 +6,7 @@ import { bringUp } from '../rig/clients/bridge.ts';
 import { call, send, type CallOptions, type TestUser } from '../rig/clients/client.ts';
 import { createKey, prepareCallers, type Callers } from '../rig/authorization-callers.ts';
 import { report } from '../rig/commands.ts';
+import { inform, ringCampaign } from '../rig/firmware.ts';
 import { accept, invite } from '../rig/sharing.ts';
 import { activate, tokenOf as claimTokenOf } from '../rig/ownership.ts';
 import { reportConnected, reportDisconnected, sessionOf } from '../rig/provision.ts';
@@ -44,6 +45,20 @@ const invitation = 'invitationId role createdAt expiresAt';
 const seconds = 'seconds onSeconds offSeconds unknownSeconds';
 const presses = 'person key schedule scene hand'.replaceAll(/\S+/g, 'presses.$&');
 const usage = `from to zone ${seconds} ${presses} failures`.replaceAll(/\S+/g, 'list[].$&');
+
+const manifest = 'product version size sha256'.replaceAll(/\S+/g, 'manifest.$&');
+const firmware = `version ${manifest} keyId createdAt storedAt`.replaceAll(/\S+/g, 'list[].$&');
+const campaign = 'campaignId version state createdAt';
+const stopAt = 'failedPercent offlinePercent'.replaceAll(/\S+/g, 'stopAt.$&');
+const order = `version waves[].devices[] ${stopAt} waitSeconds`.replaceAll(/\S+/g, 'order.$&');
+const waves = 'devices outcomes.offered away usuallyAway'.replaceAll(/\S+/g, 'waves[].$&');
+const updateOf = 'deviceId wave state reason since';
+const installed = 'version slot reportedAt'.replaceAll(/\S+/g, 'installed.$&');
+const steps = 'state time'.replaceAll(/\S+/g, 'steps[].$&');
+const update = `campaignId version formerVersion state reason error percent security endsAt ${steps}`.replaceAll(
+  /\S+/g,
+  'update.$&',
+);
 
 const forEverybody = {};
 /**
@@ -120,6 +135,14 @@ const table: Record<string, Record<string, string>> = {
   '/api/v1/products/{productKey}': { 'owner productOwner read bound': product },
   '/api/v1/products/{productKey}/figures': { 'owner productOwner read bound': 'devices online claimed activatedToday' },
   '/api/v1/products/{productKey}/usage': { 'owner productOwner read bound': 'list' },
+  '/api/v1/products/{productKey}/firmware-keys': {
+    'owner productOwner read bound': 'keyId algorithm createdAt'.replaceAll(/\S+/g, 'list[].$&'),
+  },
+  '/api/v1/products/{productKey}/firmware': { 'owner productOwner read bound': firmware },
+  '/api/v1/products/{productKey}/campaigns': { 'owner productOwner read bound': paged(campaign) },
+  '/api/v1/products/{productKey}/campaigns/{campaignId}': {
+    'owner productOwner read bound': `${campaign} pausedBecause endedAt ${order} wave ${waves} ${paged(updateOf)}`,
+  },
   '/api/v1/products/{productKey}/serials': {
     'owner productOwner manage bound': paged(
       'deviceSN deviceId registeredAt activatedAt isClaimed isDisabled hasClaimCode',
@@ -154,6 +177,7 @@ const table: Record<string, Record<string, string>> = {
       'list[].name list[].value list[].time positionChanges[].position positionChanges[].time lastRejected.topic ' +
       'lastRejected.reason lastRejected.dropped[] lastRejected.text lastRejected.time',
   },
+  '/api/v1/devices/{deviceId}/firmware': { 'owner operator viewer read bound': `${installed} ${update}` },
   '/api/v1/devices/{deviceId}/usage': { 'owner operator viewer read bound': usage },
   '/api/v1/devices/{deviceId}/history': { 'owner operator viewer read bound': 'property zone list' },
   '/api/v1/devices/{deviceId}/commands': {
@@ -198,11 +222,12 @@ beforeAll(async () => {
     ...Object.fromEntries(Object.entries(scopedKeys).map(([scope, key]) => [scope, { key }])),
     ...{ bound: { key: await createKey(owner.user, { productKey }) }, other: { key: keyOfOtherProduct } },
   };
+  await ringCampaign(ownerObjects['campaignId'] ?? '');
   const session = sessionOf(deviceId);
   await session.authenticate({ productKey, passwordDigest: 'wrong', peer: '198.51.100.8' });
   await session.useGuestLink({ linkId, address: '198.51.100.9', requestId: undefined }, 0);
   await reportConnected({ deviceId });
-  await bringUp({ productKey, deviceId }, report({ position: 'up' }), report({ position: 7 }));
+  await bringUp({ productKey, deviceId }, report({ position: 'up' }), report({ position: 7 }), inform('1.0.0'));
   const as = { headers: { 'CF-Connecting-IP': '198.51.100.7' }, ...credentials['owner'] };
   for (const by of ['operator', 'control']) {
     await call('POST', `/devices/${deviceId}/control`, { ...credentials[by], body: { action: 'trigger' } });

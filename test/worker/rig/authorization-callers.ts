@@ -11,6 +11,7 @@ import { listOperations, type OpenApiDocument } from '../../../rig/inputs/openap
 import { TestBridge } from './clients/bridge.ts';
 import { call, createUser, openSession, send, type CallOptions, type TestUser } from './clients/client.ts';
 import { connectPacket, DirectClient, subscribePacket, type Received } from './clients/direct.ts';
+import { ofProduct, storeFirmware } from './firmware.ts';
 import { activate, tokenOf, type Activation } from './ownership.ts';
 import { invite, share } from './sharing.ts';
 import { makeWebhook, receiveWebhooks } from './webhooks.ts';
@@ -81,8 +82,17 @@ export async function prepareCallers(way: Way) {
   };
   const { bulkId } = (await call<{ bulkId: string }>('POST', '/commands', bulk)).data;
   await call('GET', `/bulk/${bulkId}?wait=10`, { token: owner.user.token });
+  const version = '1.2.0';
+  const { keyId: firmwareKeyId } = await storeFirmware(productKey, owner.user.token, version);
+  const campaign = { version, waves: [{ devices: [deviceId] }] };
+  const started = ofProduct<{ campaignId: string }>('POST', productKey, 'campaigns', campaign, owner.user.token);
+  const { campaignId } = (await started).data;
   const ownerObjects: Record<string, string> = {
     bulkId,
+    campaignId,
+    change: 'pause',
+    firmwareKeyId,
+    version,
     sessionId,
     deviceSN: 'SN-9',
     token: await tokenOf(owner.user),
@@ -101,6 +111,10 @@ export async function prepareCallers(way: Way) {
   };
   const missingObjects: Record<string, string> = {
     bulkId: '0123456789abcdef',
+    campaignId: 'no-such-campaign',
+    change: 'pause',
+    firmwareKeyId: 'no-such-key',
+    version: '0.0.0',
     sessionId: 'no-such-session',
     deviceSN: 'no-such-serial',
     token: '00000000000000000000',

@@ -31,9 +31,15 @@ export async function manifestOf(productKey: string, version: string, image: Uin
   return JSON.stringify({ product: productKey, version, size: image.length, sha256, ...more });
 }
 
-export async function addFirmware(productKey: string, key: Key, version: string, image: Uint8Array, more: object = {}) {
+export async function addFirmware(
+  productKey: string,
+  key: Key,
+  version: string,
+  image: Uint8Array,
+  { token = owner.token, ...more }: { token?: string } & object = {},
+) {
   const manifest = await manifestOf(productKey, version, image, more);
-  return ofProduct('POST', productKey, 'firmware', { manifest, signature: await key.sign(manifest) });
+  return ofProduct('POST', productKey, 'firmware', { manifest, signature: await key.sign(manifest) }, token);
 }
 
 export async function putImage(productKey: string, version: string, image: Uint8Array, token = owner.token) {
@@ -43,11 +49,23 @@ export async function putImage(productKey: string, version: string, image: Uint8
 
 /** A product with a key, and firmware with its image. */
 export async function prepareFirmware(version = '1.2.0', image = imageOf(1_000), more: object = {}) {
-  const [productKey, key] = [await makeProduct(owner), await makeKey()];
-  await ofProduct('POST', productKey, 'firmware-keys', { publicKey: key.pem });
-  await addFirmware(productKey, key, version, image, more);
-  await putImage(productKey, version, image);
-  return { productKey, key, image };
+  const productKey = await makeProduct(owner);
+  return { productKey, image, ...(await storeFirmware(productKey, owner.token, version, image, more)) };
+}
+
+export async function storeFirmware(
+  productKey: string,
+  token: string,
+  version = '1.2.0',
+  image = imageOf(10),
+  more: object = {},
+) {
+  const key = await makeKey();
+  const body = { publicKey: key.pem };
+  const { keyId } = (await ofProduct<{ keyId: string }>('POST', productKey, 'firmware-keys', body, token)).data;
+  await addFirmware(productKey, key, version, image, { token, ...more });
+  await putImage(productKey, version, image, token);
+  return { key, keyId };
 }
 
 let lastSerial = 0;

@@ -275,7 +275,10 @@ function judge(state: DeviceState, update: Update, nowMs: number): DeviceState {
   const { installed } = state.firmware;
   if (downloaded === null) {
     const hasIt = installed?.version === version && installed.atMs > (reachedAtMs.offered ?? 0);
-    return hasIt ? end(state, 'unknown', 'not_downloaded', nowMs) : state;
+    if (hasIt) return end(state, 'unknown', 'not_downloaded', nowMs);
+    // It was offered before the device told any version.
+    const told = { ...update, formerVersion: formerVersion ?? installed?.version ?? null };
+    return told.formerVersion === formerVersion ? state : { ...state, firmware: { ...state.firmware, update: told } };
   }
   const sessionAtMs = newestSessionAtMs(state);
   const isLater = sessionAtMs > downloaded.sessionAtMs && sessionAtMs >= downloaded.atMs - slackMs;
