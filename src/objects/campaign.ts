@@ -177,8 +177,10 @@ export class Campaign extends DurableObject<Env> {
       ? wanted.devices.map((deviceId) => ({ id: null, deviceId }))
       : await this.#list(productId, wanted);
     const values = "SELECT value ->> 'deviceId', value ->> 'id', ? FROM json_each(?)";
-    this.#sql.exec(`INSERT OR IGNORE INTO device (deviceId, row, wave) ${values}`, wave, JSON.stringify(listed));
-    if (isNamed || listed.length < perRound) this.#change({ isFilled: true });
+    // A device that was named before is passed over, in the wave that it has.
+    const isThere = 'WHERE true ON CONFLICT DO UPDATE SET row = coalesce(excluded.row, row)';
+    this.#sql.exec(`INSERT INTO device (deviceId, row, wave) ${values} ${isThere}`, wave, JSON.stringify(listed));
+    if (isNamed || listed.length === 0) this.#change({ isFilled: true });
   }
 
   async #list(productId: number, { percent }: { percent: number }) {

@@ -32,7 +32,7 @@ export function pauseCauseOf(
 ): Exclude<(typeof pauseCauses)[number], 'maker'> | undefined {
   const failed = countFailures(wave);
   if (failed > forgiven.failures && failed > (wave.devices * failedPercent) / 100) return 'failures';
-  const updated = sumOf(wave, ['restarting', 'proved', 'rolled_back', 'unknown', 'failed']);
+  const updated = sumOf(wave, ['proved', 'rolled_back', 'unknown', 'failed']);
   const allowed = wave.usuallyAway + (updated * offlinePercent) / 100;
   return wave.away > forgiven.away && wave.away > allowed ? 'away' : undefined;
 }
