@@ -1,6 +1,6 @@
 // The data of a server: backup, restore and upgrade, with real servers, and programs that lie side by side.
 import { spawn, spawnSync } from 'node:child_process';
-import { generateKeyPairSync, hash, randomBytes, sign } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { connectAsync } from 'mqtt';
@@ -8,6 +8,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { eventually } from '../../rig/changes.ts';
 import { activate, addProduct, signUp, type Session } from '../../rig/clients/accounts.ts';
 import { connectApi, dataOf } from '../../rig/clients/api.ts';
+import { makeMaker } from '../../rig/clients/firmware.ts';
 import { membersOfGroup } from '../../rig/process-group.ts';
 import { copyProgram } from '../../rig/services/program-copy.ts';
 import { prepareServer, serveMeanwhile, ServerRun } from '../../rig/services/server-run.ts';
@@ -20,24 +21,6 @@ async function startServer(dataDir: string, program?: string): Promise<ServerRun
   onTestFinished(async () => void (await server.kill('SIGTERM')));
   await server.untilLogged('serving');
   return server;
-}
-
-/** Firmware of a product of the account. */
-async function storeFirmware(url: string, maker: Session) {
-  const [productKey, image] = [await addProduct(maker), randomBytes(100_000)];
-  const { publicKey, privateKey } = generateKeyPairSync('ed25519');
-  const sha256 = hash('sha256', image);
-  const manifest = JSON.stringify({ product: productKey, version: '2', size: image.length, sha256 });
-  const signature = sign(null, Buffer.from(manifest), privateKey).toString('base64');
-  const [product, param] = [maker.api.products[':productKey'], { productKey }];
-  const pem = publicKey.export({ type: 'spki', format: 'pem' }).toString();
-  await dataOf(product['firmware-keys'].$post({ param, json: { publicKey: pem } }));
-  await dataOf(product.firmware.$post({ param, json: { manifest, signature } }));
-  const headers = { Authorization: `Bearer ${maker.token}` };
-  const path = `${url}/api/v1/products/${productKey}/firmware/2/image`;
-  const { status } = await fetch(path, { method: 'PUT', headers, body: image });
-  expect(status).toBe(200);
-  return { productKey, image };
 }
 
 /** What a device of the product is offered and reads. */
@@ -59,7 +42,8 @@ test('a backup of a running server is restored, and numbers that were given out 
   const server = await startServer(dataDir);
   const connect = () => signUp((credentials) => connectApi(server.url, credentials));
   const [before, folder] = [await connect(), makeTempDir('backups')];
-  const { productKey, image } = await storeFirmware(server.url, before);
+  const [productKey, image] = [await addProduct(before), randomBytes(100_000)];
+  await (await makeMaker(server.url, before, productKey)).addFirmware('2', image);
   for (let number = 0; number < 3; number += 1) {
     const { status, output } = await serveMeanwhile(['backup', '--data', dataDir, '--to', folder, '--keep', '2']);
     expect([status, output]).toEqual([0, expect.stringMatching(/has 0 devices. The parts stood still for \d+ ms/)]);

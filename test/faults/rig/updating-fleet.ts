@@ -13,6 +13,7 @@ import { topicActions } from '../../../src/protocol/mqtt.ts';
 export type Fate = 'plain' | 'old' | 'hash' | 'away';
 /** `held`: it was told to wait or to forget it. */
 export type Truth = 'idle' | 'busy' | 'held' | 'new' | 'old' | 'hash' | 'away';
+type Upgrade = { version: string; size: number; url: string };
 export type Member = {
   device: Activation;
   isOverMqtt: boolean;
@@ -72,7 +73,7 @@ export class UpdatingFleet {
       if (member === undefined) return;
       const body = JSON.parse(payload.toString()) as unknown;
       if (topic.endsWith(topicActions.otaData)) member.take?.(body as Data);
-      else fleet.#install(member, body as { version: string; size: number; url: string }).catch(fleet.#noteError);
+      else fleet.#install(member, body as Upgrade).catch(fleet.#noteError);
     });
     for (const action of [topicActions.otaUpgrade, topicActions.otaData])
       await client.subscribeAsync(topicOf({ productKey: options.productKey, deviceId: '+' }, action), { qos: 1 });
@@ -110,36 +111,37 @@ export class UpdatingFleet {
     return this.#client.publishAsync(topicOf(identity, topicActions[action]), JSON.stringify(body), { qos: 1 });
   }
 
-  async #install(
-    member: Member,
-    { version, size, url }: { version: string; size: number; url: string },
-  ): Promise<void> {
-    if (member.truth === 'busy' || member.version === version) return;
+  async #install(member: Member, upgrade: Upgrade): Promise<void> {
+    if (member.truth === 'busy' || member.version === upgrade.version) return;
     this.#become(member, 'busy');
+    this.#become(member, await this.#take(member, upgrade));
+  }
+
+  async #take(member: Member, { version, size, url }: Upgrade): Promise<Truth> {
     const progress = (step: string, more: object = {}) => this.#say(member, 'otaProgress', { step, ...more });
     await progress('accepted');
     while (member.flash.length < size) {
       const part = await this.#read(member, url, member.flash.length);
-      if (part === undefined) return this.#become(member, 'held');
+      if (part === undefined) return 'held';
       member.flash = Buffer.concat([member.flash, part]);
       if (!member.isCut) continue;
       member.isCut = false;
       await this.#restart(member, member.version);
-      return this.#become(member, 'idle');
+      return 'idle';
     }
     if (Buffer.compare(member.flash, this.image) !== 0) this.spoiled += 1;
     member.flash = Buffer.alloc(0);
     if (member.fate === 'hash') {
       await progress('failed', { error: 'hash_mismatch' });
-      return this.#become(member, 'hash');
+      return 'hash';
     }
     await progress('restarting');
     if (member.fate === 'away') {
       await this.#say(member, 'status', { status: 'offline' });
-      return this.#become(member, 'away');
+      return 'away';
     }
     await this.#restart(member, member.fate === 'old' ? member.version : version);
-    this.#become(member, member.version === version ? 'new' : 'old');
+    return member.version === version ? 'new' : 'old';
   }
 
   async #restart(member: Member, version: string): Promise<void> {

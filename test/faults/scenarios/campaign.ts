@@ -1,6 +1,5 @@
 // Two campaigns for a fleet: one with an image that no device keeps, one with a good image while the Worker is killed. Each device knows
 // what became of it, and the service must say the same.
-import { setTimeout as sleep } from 'node:timers/promises';
 import PQueue from 'p-queue';
 import { eventually } from '../../../rig/changes.ts';
 import { activateMany } from '../../../rig/clients/accounts.ts';

@@ -57,7 +57,6 @@ describe('a wave', () => {
     [wave({ proved: 40, skipped: 60 }, 4), undefined],
     [wave({ proved: 40, skipped: 60 }, 5), 'away'],
     [wave({ proved: 40, skipped: 60 }, 5, 1.5), undefined],
-    [wave({ proved: 1, restarting: 99 }, 1), 'away'],
   ])('%j pauses its campaign: %s', (counts, cause) => {
     expect(pauseCauseOf(counts, stopAt, nothing)).toBe(cause);
   });

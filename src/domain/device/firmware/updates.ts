@@ -21,7 +21,7 @@ export type Offer = {
   isSecurity: boolean;
 };
 
-export type Update = Omit<Offer, 'minimumVersion' | 'productKey'> & {
+type Update = Omit<Offer, 'minimumVersion' | 'productKey'> & {
   state: UpdateState;
   reason: UpdateReason | null;
   /** The device's word for what went wrong. */
@@ -244,7 +244,7 @@ function takeProgress(
   }
 }
 
-/** In each decision: what sessions and versions say of the update, its times, and who is told. */
+/** Of each event: what sessions and versions say of the update, its times, and who is told. */
 export function followUpdate(before: DeviceState, state: DeviceState, decision: Decision): DeviceState {
   const { nowMs, effects } = decision;
   const { update } = state.firmware;
