@@ -70,8 +70,10 @@ const maxFirstPercent = 1;
 const waveSchema = z.union([
   z.strictObject({ devices: distinctSchema(deviceIdSchema, 1, maxNamed) }),
   z.strictObject({
-    percent: percent
+    percent: z
+      .number()
       .gt(0)
+      .max(100)
       .openapi({ description: 'Of all devices of the product, earlier waves included.', example: 1 }),
   }),
 ]);
