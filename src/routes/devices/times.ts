@@ -18,9 +18,9 @@ const mayControl = declaring(signedInFor('control'), ...deviceErrors);
 const next = { query: schemas.nextQuerySchema };
 const body = jsonBody(schemas.scheduleBodySchema);
 
-const stateErrors = ['device_not_activated', 'device_disabled', 'device_restarting'] as const;
+const stateErrors = ['device_not_activated', 'device_disabled'] as const;
 const putErrors = [...commandProblems, ...stateErrors, 'too_many_schedules'] as const;
-const runErrors = [...stateErrors, 'not_found'] as const;
+const runErrors = [...stateErrors, 'device_restarting', 'not_found'] as const;
 const path = '/{deviceId}/schedules';
 
 const of = (c: Context<AppEnv>) => schedulesOf(c.var.context, c.var.caller, c.req.param('deviceId') ?? '');

@@ -115,6 +115,10 @@ describe('an update', () => {
     ['failed no_answer', wait(hourMs)],
     ['failed too_slow', (device) => say(device, 'accepted'), wait(hourMs)],
     ['failed too_slow', (device) => fetch(device, 500), wait(dayMs)],
+    [
+      'failed too_slow',
+      ...Array.from({ length: 62 }, () => [(device: CoreDevice) => fetch(device, 500), wait(dayMs / 2)]).flat(),
+    ],
     ['failed not_installed', download, stay(24)],
     ['failed not_back', download, sayRestarting, leave, wait(hourMs)],
     ['unknown no_version', download, comeBackWith(null), wait(10 * minuteMs)],

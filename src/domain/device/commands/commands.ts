@@ -139,11 +139,17 @@ type CommandRefusal = Extract<
   { kind: 'device_not_activated' | 'device_disabled' | 'device_restarting' | 'product_readonly' }
 >;
 
-export function refuseCommand({ identity, credentials, firmware }: DeviceState): CommandRefusal | undefined {
+export function refuseCommand(state: DeviceState): CommandRefusal | undefined {
+  const { update } = state.firmware;
+  const { deviceId } = state.identity;
+  return refuseControl(state) ?? (update?.state === 'restarting' ? { kind: 'device_restarting', deviceId } : undefined);
+}
+
+/** Why it takes no commands, now and later. */
+export function refuseControl({ identity, credentials }: DeviceState): CommandRefusal | undefined {
   const { isDisabled, deviceId, controlMode, productKey } = identity;
   if (!isActivated(credentials)) return { kind: 'device_not_activated', deviceId };
   if (isDisabled) return { kind: 'device_disabled', deviceId };
-  if (firmware.update?.state === 'restarting') return { kind: 'device_restarting', deviceId };
   return controlMode === 'readonly' ? { kind: 'product_readonly', productKey } : undefined;
 }
 

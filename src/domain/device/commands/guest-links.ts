@@ -8,7 +8,7 @@ import type { ControlParams } from '../../control-command.ts';
 import { accept, refuse, refused, type Outcome, type Refusal } from '../../refusal.ts';
 import { appendHistory } from '../core/history.ts';
 import { ownershipOf } from '../ownership/sharing.ts';
-import { acceptRequest, refuseCommand } from './commands.ts';
+import { acceptRequest, refuseControl } from './commands.ts';
 import { roomAtMs, spend, unspent, type Spent } from '../../token-bucket.ts';
 import type { EventOf, Handler } from '../core/events.ts';
 
@@ -67,7 +67,7 @@ export const guestLinksSlice: Slice<GuestLinksSlice> = {
 export const makeGuestLink: Handler<'guest_link_made'> = (state, { link, actor, address }, { nowMs }) => {
   const { guestLinksPerDevice: max } = state.settings.limits;
   const { linkId, params, expiresAtMs, maxUses = maxUsesOfLink } = link;
-  const refusal = refuseCommand(state) ?? refuseRange({ maxUses, expiresAtMs }, nowMs);
+  const refusal = refuseControl(state) ?? refuseRange({ maxUses, expiresAtMs }, nowMs);
   if (refusal !== undefined) return refused(state, refusal);
   const open = state.guests.links.filter((other) => stateOf(other, nowMs) === 'open');
   if (open.length >= max) return refused(state, { kind: 'limit_reached', limit: { name: 'guestLinksPerDevice', max } });

@@ -54,6 +54,8 @@ const lifeMs: Partial<Record<UpdateState, number>> = {
   downloaded: dayMs,
   restarting: hourMs,
 };
+/** Whatever the device says meanwhile. */
+const longestMs = 30 * dayMs;
 const tellEveryMs = 10 * minuteMs;
 const maxTold = 6;
 /** After a restart. */
@@ -94,7 +96,9 @@ export function endsAtMs({ firmware: { update }, presence }: DeviceState): numbe
   // It is back, or has not gone: what it runs it says soon, or never.
   const isBack = update.state === 'restarting' && isOnline;
   if (isBack) return Math.max(update.movedAtMs, onlineSinceMs ?? 0) + backForMs;
-  return update.movedAtMs + (lifeMs[update.state] ?? Infinity);
+  const endsAt = update.movedAtMs + (lifeMs[update.state] ?? Infinity);
+  const isEndless = update.state === 'postponed' || !Number.isFinite(endsAt);
+  return isEndless ? endsAt : Math.min(endsAt, (update.reachedAtMs.offered ?? 0) + longestMs);
 }
 
 /** Its owner has not put it off. */

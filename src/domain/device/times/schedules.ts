@@ -7,7 +7,7 @@ import type { ControlParams } from '../../control-command.ts';
 import { fingerprint } from '../../fingerprint.ts';
 import { accept, refused, type Refusal } from '../../refusal.ts';
 import { toIso } from '../../time.ts';
-import { refuseCommand } from '../commands/commands.ts';
+import { refuseControl } from '../commands/commands.ts';
 import type { Handler } from '../core/events.ts';
 import type { DeviceState, Slice } from '../core/state.ts';
 import { isOnce, nextDue, type Due } from './calendar.ts';
@@ -50,7 +50,7 @@ export const putSchedule: Handler<'schedule_put'> = (state, { actor, scheduleId,
   if (former === undefined && !isNew) return refused(state, noSchedule(scheduleId));
   const next = planNext(scheduleId, draft, nowMs);
   const open = state.schedules.filter((other) => other !== former && other.next !== null);
-  const refusal = refuseCommand(state) ?? (next === null ? neverComes : refuseMore(open, draft));
+  const refusal = refuseControl(state) ?? (next === null ? neverComes : refuseMore(open, draft));
   if (refusal !== undefined) return refused(state, refusal);
   const { userId, keyId } = actor;
   const pausedBecause = draft.enabled ? null : ('user' as const);
