@@ -6,7 +6,7 @@ import { runScheduledJobs } from '../../../src/scheduled.ts';
 import { topicActions } from '../../../src/protocol/mqtt.ts';
 import { bringUp } from '../rig/clients/bridge.ts';
 import { call, createUser, makeProduct } from '../rig/clients/client.ts';
-import { bridge, control, owner, prepareOwnerAndBridge, setClock, type Device } from '../rig/commands.ts';
+import { bridge, connect, control, owner, prepareOwnerAndBridge, setClock, type Device } from '../rig/commands.ts';
 import * as rig from '../rig/firmware.ts';
 
 prepareOwnerAndBridge();
@@ -250,6 +250,19 @@ describe('an update', () => {
     ]);
     const view = await rig.untilCampaign(productKey, campaignId, ({ state }) => state === 'done');
     expect(view).toMatchObject({ waves: [{ devices: 1, outcomes: { proved: 1 } }], list: [{ state: 'proved' }] });
+  });
+
+  it('is rolled back by a device that had never told its version before it was offered', async () => {
+    const { productKey } = await rig.prepareFirmware();
+    const body = { productKey, deviceSN: 'silent' };
+    const { data } = await call<{ deviceId: string }>('POST', '/devices/activate', { body });
+    const device = { productKey, deviceId: data.deviceId };
+    const campaign = await rig.startCampaign(productKey, '1.2.0', [rig.named([device])]);
+    await rig.ringCampaign(campaign.data.campaignId);
+    await connect(device);
+    await bringUp(device, rig.inform('1.0.0'));
+    await rig.takeUpdate(device, '1.0.0');
+    expect(await rig.firmwareOf(device)).toMatchObject({ update: { state: 'rolled_back', formerVersion: '1.0.0' } });
   });
 
   it('is put off by the owner, unless it is relevant to security', async () => {

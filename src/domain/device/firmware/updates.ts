@@ -205,8 +205,16 @@ export function takeUpdateMessage(
 ): DeviceState {
   const { update } = state.firmware;
   switch (message.about) {
-    case 'inform':
-      return { ...state, firmware: { ...state.firmware, installed: { ...message.body, atMs } } };
+    case 'inform': {
+      const { version } = message.body;
+      // What it may go back to: of a device that was offered it before it told of itself, too.
+      const isFormer = isOpen(update) && update.downloaded === null && version !== update.version;
+      const installed = { ...message.body, atMs };
+      return {
+        ...state,
+        firmware: { ...state.firmware, installed, update: isFormer ? { ...update, formerVersion: version } : update },
+      };
+    }
     case 'progress':
       return isUnderWay(update) ? takeProgress(state, update, message.body, nowMs) : state;
     case 'get': {
