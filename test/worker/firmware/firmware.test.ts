@@ -265,6 +265,16 @@ describe('an update', () => {
     expect(await rig.firmwareOf(device)).toMatchObject({ update: { state: 'rolled_back', formerVersion: '1.0.0' } });
   });
 
+  it('is not rolled back by what the device informed of before it restarted, however soon it is back', async () => {
+    const { upgrade, device } = await offered();
+    await (await rig.fetchImage(upgrade.url)).arrayBuffer();
+    await rig.restart(device, '1.0.0');
+    expect(await stateOf(device)).toBe('downloaded');
+    await bringUp(device, rig.progress('restarting'));
+    await rig.restart(device, '1.2.0');
+    expect(await stateOf(device)).toBe('proved');
+  });
+
   it('is put off by the owner, unless it is relevant to security', async () => {
     const { device } = await offered();
     const postpone = ({ deviceId }: Device) =>

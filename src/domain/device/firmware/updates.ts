@@ -33,9 +33,11 @@ export type Update = Omit<Offer, 'minimumVersion' | 'productKey'> & {
   movedAtMs: number;
   formerVersion: string | null;
   told: { times: number; atMs: number };
-  /** The end of the download, and the newest session then. `isRestart`: a device that comes back has restarted. */
-  downloaded: { atMs: number; sessionAtMs: number; isRestart: boolean } | null;
+  downloaded: Download | null;
 };
+
+/** What informs later than its end, in a newer session, counts. `isRestart`: a device that comes back has restarted. */
+type Download = { atMs: number; sessionAtMs: number; isRestart: boolean };
 
 type Installed = Inform & { atMs: number };
 type FirmwareSlice = {
@@ -197,6 +199,12 @@ function endDownload(state: DeviceState, nowMs: number): DeviceState {
   return change(state, { state: 'downloaded', percent: 100, downloaded }, nowMs);
 }
 
+/** What it informed of so far says nothing of what it runs then: it may be back within the slack. */
+function awaitRestart(downloaded: Download, installed: Installed | null): Download {
+  const atMs = Math.max(downloaded.atMs, (installed?.atMs ?? 0) + 1);
+  return { ...downloaded, atMs, isRestart: true };
+}
+
 export function takeUpdateMessage(
   state: DeviceState,
   message: UpdateMessage,
@@ -246,7 +254,11 @@ function takeProgress(
     case 'restarting':
       // What was not fetched cannot be installed.
       if (update.downloaded === null) return state;
-      return change(state, { state: step, downloaded: { ...update.downloaded, isRestart: true } }, nowMs);
+      return change(
+        state,
+        { state: step, downloaded: awaitRestart(update.downloaded, state.firmware.installed) },
+        nowMs,
+      );
     case 'failed':
       return change(state, { state: step, reason: 'device_error', error: error ?? null }, nowMs);
   }
@@ -292,7 +304,8 @@ function judge(state: DeviceState, update: Update, nowMs: number): DeviceState {
     if (installed.version !== formerVersion) return end(state, 'unknown', 'other_version', nowMs);
     // Without its word that it restarts, the connection alone may have been lost: once.
     if (downloaded.isRestart) return end(state, 'rolled_back', null, nowMs);
-    return change(state, { state: 'downloaded', downloaded: { ...downloaded, sessionAtMs, isRestart: true } }, nowMs);
+    const again = awaitRestart({ ...downloaded, sessionAtMs }, installed);
+    return change(state, { state: 'downloaded', downloaded: again }, nowMs);
   }
   const isGone = !state.presence.connection.isOnline || isLater;
   return update.state === 'downloaded' && isGone ? change(state, { state: 'restarting' }, nowMs) : state;
