@@ -6,7 +6,16 @@ import { runScheduledJobs } from '../../../src/scheduled.ts';
 import { topicActions } from '../../../src/protocol/mqtt.ts';
 import { bringUp } from '../rig/clients/bridge.ts';
 import { call, createUser, makeProduct } from '../rig/clients/client.ts';
-import { bridge, connect, control, owner, prepareOwnerAndBridge, setClock, type Device } from '../rig/commands.ts';
+import {
+  bridge,
+  connect,
+  control,
+  disconnect,
+  owner,
+  prepareOwnerAndBridge,
+  setClock,
+  type Device,
+} from '../rig/commands.ts';
 import * as rig from '../rig/firmware.ts';
 
 prepareOwnerAndBridge();
@@ -273,6 +282,15 @@ describe('an update', () => {
     await bringUp(device, rig.progress('restarting'));
     await rig.restart(device, '1.2.0');
     expect(await stateOf(device)).toBe('proved');
+  });
+
+  it('is told again to a device that lost its connection, if its broker reports the session late', async () => {
+    const { upgrade, device } = await offered();
+    await (await rig.fetchImage(upgrade.url)).arrayBuffer();
+    await disconnect(device);
+    await bringUp(device, rig.inform('1.0.0'));
+    await connect(device);
+    expect(await rig.nextUpgrade(device)).toEqual(upgrade);
   });
 
   it('is put off by the owner, unless it is relevant to security', async () => {

@@ -281,7 +281,9 @@ function tell(before: DeviceState, state: DeviceState, { nowMs, effects }: Decis
   const { update, installed } = state.firmware;
   if (!isUnderWay(update) || update.state === 'restarting') return state;
   const { told, campaignId, version, size, hash } = update;
-  const hasInformed = before.firmware.installed !== installed;
+  // Its new session may be reported after it has informed.
+  const isSecondTry = update.downloaded?.isRestart === true && before.firmware.update?.state === 'restarting';
+  const hasInformed = before.firmware.installed !== installed || isSecondTry;
   const isUnanswered = update.state === 'offered' && state.presence.connection.isOnline;
   if (!hasInformed && !(isUnanswered && nowMs >= told.atMs + tellEveryMs)) return state;
   if (!hasInformed && told.times >= maxTold) return end(state, 'failed', 'no_answer', nowMs);
