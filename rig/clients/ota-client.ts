@@ -1,8 +1,9 @@
 // The device of examples/ota-client: builds it with checks of its memory, gives it a folder, and starts it as often as it boots.
 // Asserts nothing but that those checks found no error.
 import { execFileSync, spawn, spawnSync, type ChildProcess } from 'node:child_process';
+import { hash, verify } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
@@ -10,6 +11,7 @@ import { fileURLToPath } from 'node:url';
 import type { SignedManifest } from '../../client/sign/firmware.ts';
 import { Changes } from '../changes.ts';
 import { makeTempDir } from '../temp-dirs.ts';
+import type { Activation } from './accounts.ts';
 
 const source = fileURLToPath(new URL('../../examples/ota-client', import.meta.url));
 const headers = ['mosquitto.h', 'cjson/cJSON.h', 'mbedtls/pk.h', 'curl/curl.h'];
@@ -32,33 +34,65 @@ export function buildOtaClient(): string {
   return program;
 }
 
-/** Where it connects, and as whom: `name` is the clientId of its activation. */
-export type OtaService = { name: string; password?: string; mqttPort: number; api: string };
-export type BootOptions = { isOverMqtt?: boolean; cutAt?: number; cutStep?: string };
+export type BootOptions = { api?: string; isOverMqtt?: boolean; cutAt?: number; cutStep?: string };
 
 export class OtaDevice {
   readonly state = makeTempDir('ota-device');
+  readonly activation: Activation;
   readonly #program: string;
-  readonly #service: OtaService;
+  readonly #publicKey: string;
+  readonly #api: string;
+  #last: ChildProcess | undefined;
 
   /** Slot a holds the image; `publicKey` in PEM is the one that the device trusts. */
-  constructor(program: string, service: OtaService, publicKey: string, image: Uint8Array, signed: SignedManifest) {
+  constructor(
+    program: string,
+    { activation, api }: { activation: Activation; api: string },
+    publicKey: string,
+    { image, signed }: { image: Uint8Array; signed: SignedManifest },
+  ) {
     this.#program = program;
-    this.#service = service;
-    mkdirSync(join(this.state, 'keys'));
-    writeFileSync(join(this.state, 'keys/maker.pem'), publicKey);
+    this.#publicKey = publicKey;
+    this.activation = activation;
+    this.#api = api;
+    writeFileSync(join(this.state, 'key-1.pem'), publicKey);
     writeFileSync(join(this.state, 'slot-a'), image);
     writeFileSync(join(this.state, 'slot-a.manifest'), `${signed.manifest}\n${signed.signature}\n`);
   }
 
-  boot({ isOverMqtt = false, cutAt, cutStep }: BootOptions = {}): OtaBoot {
-    const { name, password, mqttPort, api } = this.#service;
-    const args = ['--state', this.state, '--name', name, '--port', String(mqttPort), '--api', api, '--wait-ms', '300'];
-    if (isOverMqtt) args.push('--mqtt');
-    if (cutAt !== undefined) args.push('--cut-at', String(cutAt));
-    if (cutStep !== undefined) args.push('--cut-step', cutStep);
-    const env = { ...process.env, MQTT_PASSWORD: password, ASAN_OPTIONS: `exitcode=${sanitizerExitCode}` };
-    return new OtaBoot(spawn(this.#program, args, { env, stdio: ['ignore', 'pipe', 'pipe'] }));
+  boot({ api = this.#api, isOverMqtt = false, cutAt, cutStep }: BootOptions = {}): OtaBoot {
+    const { clientId, password, port } = this.activation.mqtt;
+    const env = {
+      MQTT_NAME: clientId,
+      MQTT_PASSWORD: password,
+      MQTT_PORT: String(port),
+      API: api,
+      WAIT_MS: '300',
+      ASAN_OPTIONS: `exitcode=${sanitizerExitCode}`,
+      ...(isOverMqtt && { OVER_MQTT: '1' }),
+      ...(cutAt !== undefined && { CUT_AT: String(cutAt) }),
+      ...(cutStep !== undefined && { CUT_STEP: cutStep }),
+    };
+    const started = spawn(this.#program, { cwd: this.state, env, stdio: ['ignore', 'pipe', 'pipe'] });
+    this.#last = started;
+    return new OtaBoot(started);
+  }
+
+  /** Ends what a failed test left running. */
+  stop(): void {
+    this.#last?.kill('SIGKILL');
+  }
+
+  /** What it boots without a trial. @throws Error if that is not what its maker signed */
+  get booted(): { slot: string; version: string } {
+    const read = (name: string) => readFileSync(join(this.state, name));
+    const slot = existsSync(join(this.state, 'boot')) ? read('boot').toString().charAt(0) : 'a';
+    const [manifest = '', signature = ''] = read(`slot-${slot}.manifest`).toString().split('\n');
+    const { version, sha256 } = JSON.parse(manifest) as { version: string; sha256: string };
+    const key = { key: this.#publicKey, dsaEncoding: 'ieee-p1363' as const };
+    const isSigned = verify('sha256', Buffer.from(manifest), key, Buffer.from(signature, 'base64'));
+    if (!isSigned || hash('sha256', read(`slot-${slot}`)) !== sha256) throw new Error(`${slot} is not genuine`);
+    return { slot, version };
   }
 }
 
@@ -92,16 +126,17 @@ export class OtaBoot {
   }
 
   /** How it ended by itself: its exit code or signal. @throws Error if the checks of its memory found something */
-  async end(): Promise<{ code: number | string | null; lines: string[]; errors: string }> {
+  async end(): Promise<{ code: number | string | null; lines: string[] }> {
     await this.#ended;
     const errors = await this.#errors;
     const { exitCode, signalCode } = this.#process;
     if (exitCode === sanitizerExitCode || errors.includes('runtime error')) throw new Error(errors);
-    return { code: exitCode ?? signalCode, lines: this.#lines, errors };
+    return { code: exitCode ?? signalCode, lines: this.#lines };
   }
 
+  /** Its power fails. */
   async stop(): ReturnType<OtaBoot['end']> {
-    this.#process.kill('SIGTERM');
+    this.#process.kill('SIGKILL');
     return this.end();
   }
 }

@@ -1,95 +1,90 @@
-// The power fails at any byte and at every step: the device still boots a genuine image, and ends on the new version.
+// The power fails at any byte and at every step: the device still boots a genuine image, and the service says which one.
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { buildOtaClient, OtaDevice, otaClientMissing, type BootOptions } from '../../rig/clients/ota-client.ts';
+import { otaClientMissing, type BootOptions, type OtaDevice } from '../../rig/clients/ota-client.ts';
 import { Random } from '../../rig/inputs/random.ts';
-import { makeImage, publicPem } from './makers.ts';
-import { StandInService } from './stand-in-service.ts';
+import { Makers, newBoot, oldBoot, restart } from './makers.ts';
 
-const cuts = 200;
-const cutsOfAnUpdate = 20;
+const cutsOfADevice = 20;
+const devicesOfACampaign = 5;
 const killed = 'SIGKILL';
-const restart = 75;
-const oldBoot = 'boot slot=a version=1.9.0 trying=0';
-const newBoot = 'boot slot=b version=1.10.0 trying=';
-const old = await makeImage('1.9.0');
-const next = await makeImage('1.10.0');
 
 describe.skipIf(otaClientMissing !== null)(`a power cut (${otaClientMissing ?? 'built here'})`, () => {
-  let program: string;
-  let service: StandInService;
+  let makers: Makers;
   beforeAll(async () => {
-    program = buildOtaClient();
-    service = await StandInService.start(next.image, next.signed);
+    makers = await Makers.start();
   });
-  afterAll(() => service.stop());
+  afterAll(() => makers.stop());
 
-  const makeDevice = () => new OtaDevice(program, service, publicPem, old.image, old.signed);
-
-  /** Boots until the new version has confirmed itself. Answers the first line of each boot on the way. */
-  async function finish(device: OtaDevice, options: BootOptions): Promise<string[]> {
-    const boots: string[] = [];
-    for (;;) {
-      const boot = device.boot(options);
-      boots.push(await boot.untilLine('boot'));
-      if (boots.at(-1)?.startsWith(newBoot) === true) {
-        await boot.untilLine('informed');
-        await boot.stop();
-        return boots;
-      }
-      expect(await boot.end()).toMatchObject({ code: restart });
+  async function cut(device: OtaDevice, options: BootOptions, places: number[]) {
+    const { deviceId } = device.activation;
+    let have = 0;
+    for (const cutAt of places) {
+      expect(await device.boot({ ...options, cutAt }).end()).toEqual({
+        code: killed,
+        lines: [oldBoot, 'informed', `begin at=${have}`],
+      });
+      await expect.poll(async () => (await makers.firmwareOf(deviceId)).installed).toMatchObject(device.booted);
+      const { update } = await makers.firmwareOf(deviceId);
+      // Restarting: all of it was sent, and the device is gone.
+      expect(update?.state).toMatch(/^(accepted|downloading|downloaded|restarting)$/);
+      have = cutAt;
     }
+    const { boots, update } = await makers.supervise(device, options);
+    expect(boots).toEqual([oldBoot, `${newBoot}1`]);
+    expect(update).toMatchObject({ state: 'proved', percent: 100 });
   }
 
   it.each<[string, BootOptions]>([
     ['HTTP', {}],
     ['MQTT', { isOverMqtt: true }],
-  ])(`at any of ${cuts} bytes over %s leaves the old image, and the rest comes later`, async (_, options) => {
+  ])('at any of 100 bytes over %s leaves the old image, and the rest comes later', async (_, options) => {
     const random = new Random(inject('fuzzSeed'));
-    for (let update = 0; update < cuts / cutsOfAnUpdate; update += 1) {
-      const device = makeDevice();
+    const { devices, next } = await makers.offer({ devices: devicesOfACampaign });
+    const runs = devices.map(async (device) => {
       const places = new Set<number>();
-      while (places.size < cutsOfAnUpdate) places.add(random.between(1, next.image.length));
-      let have = 0;
-      for (const place of [...places].toSorted((one, other) => one - other)) {
-        const { code, lines } = await device.boot({ ...options, cutAt: place - have }).end();
-        expect({ code, lines }, `seed ${inject('fuzzSeed')}`).toEqual({
-          code: killed,
-          lines: [oldBoot, 'informed', `begin at=${have}`],
-        });
-        have = place;
-      }
-      expect(await finish(device, options)).toEqual([oldBoot, `${newBoot}1`]);
-    }
+      while (places.size < cutsOfADevice) places.add(random.between(1, next.image.length));
+      await cut(
+        device,
+        options,
+        [...places].toSorted((one, other) => one - other),
+      );
+    });
+    await Promise.all(runs);
   });
 
-  const beforeSwitch = [oldBoot, `${newBoot}1`];
-  it.each([
-    ['emptied', beforeSwitch],
-    ['manifest', beforeSwitch],
-    ['last-byte', beforeSwitch],
-    ['verified', beforeSwitch],
-    ['before-switch', beforeSwitch],
-    ['after-switch', [`${newBoot}1`]],
-    // The trial was cut short: back to the old image, which holds the whole new one in its other slot.
-    ['trying', beforeSwitch],
-    ['confirming', [`${newBoot}0`]],
-    ['confirmed', [`${newBoot}0`]],
-  ])('at the step %s ends on the new version', async (cutStep, boots) => {
-    const device = makeDevice();
-    let last = await device.boot({ cutStep }).end();
-    if (last.code === restart) last = await device.boot({ cutStep }).end();
-    expect(last.code).toBe(killed);
-    expect(await finish(device, {})).toEqual(boots);
-    expect(await finish(device, {})).toEqual([`${newBoot}0`]);
+  it('at every step ends on one of the two, and the service knows on which', async () => {
+    const afterwards = { state: 'proved', boots: [oldBoot, `${newBoot}1`] };
+    const steps = {
+      emptied: afterwards,
+      manifest: afterwards,
+      'last-byte': afterwards,
+      verified: afterwards,
+      'before-switch': afterwards,
+      'after-switch': { state: 'proved', boots: [`${newBoot}1`] },
+      // The trial was cut short: that counts as a new image that did not confirm itself.
+      trying: { state: 'rolled_back', boots: [oldBoot] },
+      confirmed: { state: 'proved', boots: [`${newBoot}0`] },
+    };
+    const { devices } = await makers.offer({ devices: Object.keys(steps).length });
+    const runs = Object.entries(steps).map(async ([cutStep, expected], index) => {
+      const device = devices[index]!;
+      let last = await device.boot({ cutStep }).end();
+      if (last.code === restart) last = await device.boot({ cutStep }).end();
+      expect(last.code, cutStep).toBe(killed);
+      const { boots, update } = await makers.supervise(device);
+      expect({ state: update?.state, boots }, cutStep).toEqual(expected);
+    });
+    await Promise.all(runs);
   });
 
   it('that tears bytes of the part before it brings the whole image again', async () => {
-    const device = makeDevice();
+    const { device } = await makers.offer();
     await device.boot({ cutAt: 10_000 }).end();
     const slot = join(device.state, 'slot-b');
     writeFileSync(slot, Buffer.concat([readFileSync(slot).subarray(0, 8_192), Buffer.alloc(1_808)]));
-    expect(await finish(device, {})).toEqual(beforeSwitch);
+    const { boots, update } = await makers.supervise(device);
+    expect([update?.state, boots]).toEqual(['proved', [oldBoot, `${newBoot}1`]]);
   });
 });

@@ -6,7 +6,16 @@ import { runScheduledJobs } from '../../../src/scheduled.ts';
 import { topicActions } from '../../../src/protocol/mqtt.ts';
 import { bringUp } from '../rig/clients/bridge.ts';
 import { call, createUser, makeProduct } from '../rig/clients/client.ts';
-import { bridge, control, disconnect, owner, prepareOwnerAndBridge, setClock, type Device } from '../rig/commands.ts';
+import {
+  bridge,
+  connect,
+  control,
+  disconnect,
+  owner,
+  prepareOwnerAndBridge,
+  setClock,
+  type Device,
+} from '../rig/commands.ts';
 import * as rig from '../rig/firmware.ts';
 
 const minuteMs = 60_000;
@@ -279,6 +288,38 @@ describe('an update', () => {
     expect(await look()).toMatchObject({ state: 'running', waves: [{ outcomes, away: 0 }] });
     setClock(Date.now() + 6 * minuteMs);
     expect(await look()).toMatchObject({ state: 'paused', pausedBecause: 'away', waves: [{ outcomes, away: 1 }] });
+  });
+
+  it('is rolled back by a device that had never told its version before it was offered', async () => {
+    const { productKey } = await rig.prepareFirmware();
+    const body = { productKey, deviceSN: 'silent' };
+    const { data } = await call<{ deviceId: string }>('POST', '/devices/activate', { body });
+    const device = { productKey, deviceId: data.deviceId };
+    const campaign = await rig.startCampaign(productKey, '1.2.0', [rig.named([device])]);
+    await rig.ringCampaign(campaign.data.campaignId);
+    await connect(device);
+    await bringUp(device, rig.inform('1.0.0'));
+    await rig.takeUpdate(device, '1.0.0');
+    expect(await rig.firmwareOf(device)).toMatchObject({ update: { state: 'rolled_back', formerVersion: '1.0.0' } });
+  });
+
+  it('is not rolled back by what the device informed of before it restarted, however soon it is back', async () => {
+    const { upgrade, device } = await offered();
+    await (await rig.fetchImage(upgrade.url)).arrayBuffer();
+    await rig.restart(device, '1.0.0');
+    expect(await stateOf(device)).toBe('downloaded');
+    await bringUp(device, rig.progress('restarting'));
+    await rig.restart(device, '1.2.0');
+    expect(await stateOf(device)).toBe('proved');
+  });
+
+  it('is told again to a device that lost its connection, if its broker reports the session late', async () => {
+    const { upgrade, device } = await offered();
+    await (await rig.fetchImage(upgrade.url)).arrayBuffer();
+    await disconnect(device);
+    await bringUp(device, rig.inform('1.0.0'));
+    await connect(device);
+    expect(await rig.nextUpgrade(device)).toEqual(upgrade);
   });
 
   it('is put off by the owner, unless it is relevant to security', async () => {

@@ -33,9 +33,11 @@ type Update = Omit<Offer, 'minimumVersion' | 'productKey'> & {
   movedAtMs: number;
   formerVersion: string | null;
   told: { times: number; atMs: number };
-  /** The end of the download, and the newest session then. `isRestart`: a device that comes back has restarted. */
-  downloaded: { atMs: number; sessionAtMs: number; isRestart: boolean } | null;
+  downloaded: Download | null;
 };
+
+/** What informs later than its end, in a newer session, counts. `isRestart`: a device that comes back has restarted. */
+type Download = { atMs: number; sessionAtMs: number; isRestart: boolean };
 
 type Installed = Inform & { atMs: number };
 type FirmwareSlice = {
@@ -201,6 +203,12 @@ function endDownload(state: DeviceState, nowMs: number): DeviceState {
   return change(state, { state: 'downloaded', percent: 100, downloaded }, nowMs);
 }
 
+/** What it informed of so far says nothing of what it runs then: it may be back within the slack. */
+function awaitRestart(downloaded: Download, installed: Installed | null): Download {
+  const atMs = Math.max(downloaded.atMs, (installed?.atMs ?? 0) + 1);
+  return { ...downloaded, atMs, isRestart: true };
+}
+
 export function takeUpdateMessage(
   state: DeviceState,
   message: UpdateMessage,
@@ -209,8 +217,16 @@ export function takeUpdateMessage(
 ): DeviceState {
   const { update } = state.firmware;
   switch (message.about) {
-    case 'inform':
-      return { ...state, firmware: { ...state.firmware, installed: { ...message.body, atMs } } };
+    case 'inform': {
+      const { version } = message.body;
+      // What it may go back to: of a device that was offered it before it told of itself, too.
+      const isFormer = isOpen(update) && update.downloaded === null && version !== update.version;
+      const installed = { ...message.body, atMs };
+      return {
+        ...state,
+        firmware: { ...state.firmware, installed, update: isFormer ? { ...update, formerVersion: version } : update },
+      };
+    }
     case 'progress':
       return isUnderWay(update) ? takeProgress(state, update, message.body, nowMs) : state;
     case 'get': {
@@ -242,7 +258,11 @@ function takeProgress(
     case 'restarting':
       // What was not fetched cannot be installed.
       if (update.downloaded === null) return state;
-      return change(state, { state: step, downloaded: { ...update.downloaded, isRestart: true } }, nowMs);
+      return change(
+        state,
+        { state: step, downloaded: awaitRestart(update.downloaded, state.firmware.installed) },
+        nowMs,
+      );
     case 'failed':
       return change(state, { state: step, reason: 'device_error', error: error ?? null }, nowMs);
   }
@@ -265,7 +285,9 @@ function tell(before: DeviceState, state: DeviceState, { nowMs, effects }: Decis
   const { update, installed } = state.firmware;
   if (!isUnderWay(update) || update.state === 'restarting') return state;
   const { told, campaignId, version, size, hash } = update;
-  const hasInformed = before.firmware.installed !== installed;
+  // Its new session may be reported after it has informed.
+  const isSecondTry = update.downloaded?.isRestart === true && before.firmware.update?.state === 'restarting';
+  const hasInformed = before.firmware.installed !== installed || isSecondTry;
   const isUnanswered = update.state === 'offered' && state.presence.connection.isOnline;
   if (!hasInformed && !(isUnanswered && nowMs >= told.atMs + tellEveryMs)) return state;
   if (!hasInformed && told.times >= maxTold) return end(state, 'failed', 'no_answer', nowMs);
@@ -279,10 +301,7 @@ function judge(state: DeviceState, update: Update, nowMs: number): DeviceState {
   const { installed } = state.firmware;
   if (downloaded === null) {
     const hasIt = installed?.version === version && installed.atMs > (reachedAtMs.offered ?? 0);
-    if (hasIt) return end(state, 'unknown', 'not_downloaded', nowMs);
-    // It was offered before the device told any version.
-    const told = { ...update, formerVersion: formerVersion ?? installed?.version ?? null };
-    return told.formerVersion === formerVersion ? state : { ...state, firmware: { ...state.firmware, update: told } };
+    return hasIt ? end(state, 'unknown', 'not_downloaded', nowMs) : state;
   }
   const sessionAtMs = newestSessionAtMs(state);
   const isLater = sessionAtMs > downloaded.sessionAtMs && sessionAtMs >= downloaded.atMs - slackMs;
@@ -291,7 +310,8 @@ function judge(state: DeviceState, update: Update, nowMs: number): DeviceState {
     if (installed.version !== formerVersion) return end(state, 'unknown', 'other_version', nowMs);
     // Without its word that it restarts, the connection alone may have been lost: once.
     if (downloaded.isRestart) return end(state, 'rolled_back', null, nowMs);
-    return change(state, { state: 'downloaded', downloaded: { ...downloaded, sessionAtMs, isRestart: true } }, nowMs);
+    const again = awaitRestart({ ...downloaded, sessionAtMs }, installed);
+    return change(state, { state: 'downloaded', downloaded: again }, nowMs);
   }
   const isGone = !state.presence.connection.isOnline || isLater;
   return update.state === 'downloaded' && isGone ? change(state, { state: 'restarting' }, nowMs) : state;
