@@ -287,7 +287,9 @@ function judge(state: DeviceState, update: Update, nowMs: number): DeviceState {
     if (installed.version !== formerVersion) return end(state, 'unknown', 'other_version', nowMs);
     // Without its word that it restarts, the connection alone may have been lost: once.
     if (downloaded.isRestart) return end(state, 'rolled_back', null, nowMs);
-    return change(state, { state: 'downloaded', downloaded: { ...downloaded, sessionAtMs, isRestart: true } }, nowMs);
+    // The next session may begin within the slack.
+    const seen = { atMs: installed.atMs + 1, sessionAtMs, isRestart: true };
+    return change(state, { state: 'downloaded', downloaded: seen }, nowMs);
   }
   const isGone = !state.presence.connection.isOnline || isLater;
   return update.state === 'downloaded' && isGone ? change(state, { state: 'restarting' }, nowMs) : state;
