@@ -8,7 +8,7 @@ export type CampaignOrder = Parameters<Campaigns['$post']>[0]['json'];
 export type CampaignProgress = Data<Campaigns[':campaignId']['$get']>;
 export type Maker = Awaited<ReturnType<typeof makeMaker>>;
 
-export const sha256Of = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
+const sha256Of = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
 
 /** With a key of its own at the product. @param url of the service */
 export async function makeMaker(url: string, { api, token }: Pick<Session, 'api' | 'token'>, productKey: string) {

@@ -17,11 +17,12 @@ export type Member = {
   device: Activation;
   isOverMqtt: boolean;
   fate: Fate;
-  /** It loses its power in the midst of the download, once. */
-  isCut: boolean;
+  /** It loses its power, once, when it has so many bytes. */
+  cutAt: number;
   truth: Truth;
   version: string;
   flash: Buffer;
+  flashVersion: string;
   take: ((data: Data) => void) | undefined;
 };
 
@@ -52,10 +53,11 @@ export class UpdatingFleet {
     this.members = devices.map((device, index) => {
       const begin = {
         fate: 'plain',
-        isCut: false,
+        cutAt: Infinity,
         truth: 'idle',
         version: firstVersion,
         flash: Buffer.alloc(0),
+        flashVersion: '',
         take: undefined,
       } as const;
       return { ...begin, device, isOverMqtt: index % 10 === 9 };
@@ -116,27 +118,34 @@ export class UpdatingFleet {
   ): Promise<void> {
     if (member.truth === 'busy' || member.version === version) return;
     this.#become(member, 'busy');
+    if (member.flashVersion !== version) Object.assign(member, { flash: Buffer.alloc(0), flashVersion: version });
     const progress = (step: string, more: object = {}) => this.#say(member, 'otaProgress', { step, ...more });
     await progress('accepted');
     while (member.flash.length < size) {
       const part = await this.#read(member, url, member.flash.length);
-      if (part === undefined) return this.#become(member, 'held');
+      if (part === undefined) {
+        this.#become(member, 'held');
+        return;
+      }
       member.flash = Buffer.concat([member.flash, part]);
-      if (!member.isCut) continue;
-      member.isCut = false;
+      if (member.flash.length < member.cutAt) continue;
+      member.cutAt = Infinity;
       await this.#restart(member, member.version);
-      return this.#become(member, 'idle');
+      this.#become(member, 'idle');
+      return;
     }
     if (Buffer.compare(member.flash, this.image) !== 0) this.spoiled += 1;
     member.flash = Buffer.alloc(0);
     if (member.fate === 'hash') {
       await progress('failed', { error: 'hash_mismatch' });
-      return this.#become(member, 'hash');
+      this.#become(member, 'hash');
+      return;
     }
     await progress('restarting');
     if (member.fate === 'away') {
       await this.#say(member, 'status', { status: 'offline' });
-      return this.#become(member, 'away');
+      this.#become(member, 'away');
+      return;
     }
     await this.#restart(member, member.fate === 'old' ? member.version : version);
     this.#become(member, member.version === version ? 'new' : 'old');

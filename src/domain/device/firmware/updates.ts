@@ -244,7 +244,7 @@ function takeProgress(
   }
 }
 
-/** In each decision: what sessions and versions say of the update, its times, and who is told. */
+/** In each decision, what sessions and versions say of the update, its times, and who is told. */
 export function followUpdate(before: DeviceState, state: DeviceState, decision: Decision): DeviceState {
   const { nowMs, effects } = decision;
   const { update } = state.firmware;
