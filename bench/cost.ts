@@ -1,4 +1,4 @@
-// B6: what a device costs in a month at one report a minute, its usage and history, a home that is quiet, and a million webhook events, at list prices. The platform's charges are counted in this
+// B6: what a device costs in a month at one report a minute, its usage and history, a home that is quiet, an update of its firmware, and a million webhook events, at list prices. The platform's charges are counted in this
 // very run. The built Worker has a counter in front of it, and a clock that is moved on minute by minute.
 import type { MqttClient } from 'mqtt';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -21,6 +21,7 @@ import { connectFramed } from './parts/framed-client.ts';
 import { messagesARequest, objectGigabytes, prices, pricesReadOn, priceSources } from './parts/prices.ts';
 import type { BenchResult } from './parts/results.ts';
 import type { Benchmark, BenchOptions } from './parts/rounds.ts';
+import { prepareUpdates, updateWays } from './parts/updates.ts';
 
 type Profile = { name: string; isDirect: boolean; reportsConnections: boolean; atMost: number };
 /** One report of each device. */
@@ -55,7 +56,14 @@ const usageProfile = { name: 'usage and history', atMost: 0.004 };
 /** Reports come as seldom as a bucket has one. What is written for it, others more often do not add to. */
 const quarters = { full: 4 * 24 * 4, quick: 4 * 24 };
 
-const variants = [...profiles, ...eventProfiles, homeProfile, usageProfile].map(({ name }) => name);
+/** Of an update of 1 MiB. */
+const updateProfiles = [
+  { way: 'http', name: updateWays.http, devices: { full: 20, quick: 5 }, atMost: 0.0005 },
+  { way: 'mqtt', name: updateWays.mqtt, devices: { full: 5, quick: 1 }, atMost: 0.002 },
+] as const;
+
+const profileLists = [profiles, eventProfiles, [homeProfile, usageProfile], updateProfiles];
+const variants = profileLists.flatMap((list) => list.map(({ name }) => name));
 export const cost: Benchmark = { name: 'B6', variants, measure };
 
 async function measure({ isQuick, variant, say, keep }: BenchOptions): Promise<BenchResult> {
@@ -69,6 +77,7 @@ async function measure({ isQuick, variant, say, keep }: BenchOptions): Promise<B
       'processor time of workerd as a whole is charged both as the Worker and as duration of objects of 128 MB: both are less',
       `a quiet home: one client that pings once a minute, and ${deviceCount} devices that say nothing; the connection lasts`,
       'usage and history: what devices cost more that report a position and a number each quarter of an hour, than with both as texts',
+      'an update: 1 MiB on a direct connection, in 64 ranges over HTTP or 1 748 requests over MQTT, with its share of a campaign',
       `webhook events: what a change of position a minute costs more with a webhook, if its receiver answers in ${receiverMs} ms`,
       'not in it: storage, the broker, the bridge and what the machine of either costs',
     ],
@@ -118,6 +127,18 @@ async function measure({ isQuick, variant, say, keep }: BenchOptions): Promise<B
     result.measures.push(
       { name, unit: 'USD/month', perRound: [total], target: { atMost } },
       ...Object.entries(parts).map(([part, value]) => ({ name: `  ${part}`, unit: 'USD/month', perRound: [value] })),
+    );
+  }
+  for (const { name, way, devices, atMost } of updateProfiles) {
+    if (variant !== null && name !== variant) continue;
+    const { parts, used } = await measureUpdate(devices[isQuick ? 'quick' : 'full'], way, keep);
+    const total = Object.values(parts).reduce((sum, part) => sum + part, 0);
+    say(`B6 ${name}: ${total.toFixed(6)} USD a device`);
+    result.measures.push(
+      { name, unit: 'USD', perRound: [total], target: { atMost } },
+      { name: '  of 10 000 devices', unit: 'USD', perRound: [total * 10_000] },
+      ...Object.entries(parts).map(([part, value]) => ({ name: `  ${part}`, unit: 'USD', perRound: [value] })),
+      ...Object.entries(used).map(([what, count]) => ({ name: `  ${what}`, unit: 'a device', perRound: [count] })),
     );
   }
   for (const { name, devices } of eventProfiles) {
@@ -199,6 +220,22 @@ async function measureUsage(count: number, keep: BenchOptions['keep']) {
   };
 }
 
+/** With its share of the campaign. Devices are connected to the Worker itself. */
+async function measureUpdate(count: number, way: keyof typeof updateWays, keep: BenchOptions['keep']) {
+  const limits = `${workerVars.LIMITS},directPacketsPerSecond=1000000`;
+  const vars = { BROKER: 'none', SCHEDULE_SECONDS: '86400', LOG_INFO_SHARE: '0.1', LIMITS: limits };
+  const rig = await keep(WorkerRig.start({ frontModule: meteredFront, vars }));
+  const update = await prepareUpdates(rig, await rig.activateMany(count), way);
+  await sleep(settleMs * 100);
+  await resetMeter(rig.url);
+  const cpuBefore = readCpuMicroseconds(rig.pid);
+  await update();
+  const taken = await readMeter(rig.url);
+  const used = perReport(taken, count, (readCpuMicroseconds(rig.pid) - cpuBefore) / count);
+  const reads = (taken['R2 reads'] ?? 0) / count;
+  return { used: { ...used, 'R2 reads': reads }, parts: { ...costOf(used, 1), R2: reads * prices.bucketRead } };
+}
+
 /** Its pings, and the look at its key and its registration every five minutes. */
 async function measureHome(minuteCount: number, keep: BenchOptions['keep']) {
   const vars = { BROKER: 'none', SCHEDULE_SECONDS: '86400', LOG_INFO_SHARE: '0.1' };
@@ -255,8 +292,8 @@ function perReport(counts: Counts, reports: number, cpuMicroseconds: number): Re
   };
 }
 
-function costOf(used: Record<string, number>): Record<string, number> {
-  const count = (name: string): number => (used[name] ?? 0) * reportsAMonth;
+function costOf(used: Record<string, number>, times = reportsAMonth): Record<string, number> {
+  const count = (name: string): number => (used[name] ?? 0) * times;
   return {
     requests: count('Worker requests') * prices.workerRequest + count('processor time, ms') * prices.workerCpuMs,
     'object requests, cost': count('object requests') * prices.objectRequest,

@@ -5,6 +5,7 @@ export const priceSources = [
   'https://developers.cloudflare.com/workers/platform/pricing/',
   'https://developers.cloudflare.com/durable-objects/platform/pricing/',
   'https://developers.cloudflare.com/d1/platform/pricing/',
+  'https://developers.cloudflare.com/r2/pricing/',
 ];
 export const pricesReadOn = '2026-11-22';
 
@@ -19,6 +20,8 @@ export const prices = {
   objectRowWritten: 1e-6,
   databaseRowRead: 0.001e-6,
   databaseRowWritten: 1e-6,
+  /** What is read costs nothing beside, however much it is. */
+  bucketRead: 0.36e-6,
 };
 
 export const objectGigabytes = 0.128;

@@ -1,5 +1,5 @@
 // An entry in front of the unchanged built Worker that counts what Cloudflare charges for. That is requests; calls,
-// messages, alarms and rows of objects; statements and rows of D1. GET /meter answers the counts since the last POST
+// messages, alarms and rows of objects; statements and rows of D1; operations of R2. GET /meter answers the counts since the last POST
 // /meter. POST /meter?advanceMs=N moves the Worker's clock on; alarms due by then fire. Loaded by worker-process.ts as
 // text.
 import * as built from './index.js';
@@ -20,8 +20,25 @@ const envs = new WeakMap();
 
 /** One for each env, because the Worker remembers what it has read of it. */
 function meteredEnv(env) {
-  if (!envs.has(env)) envs.set(env, { ...env, DB: meteredDatabase(env.DB) });
+  if (!envs.has(env)) {
+    envs.set(env, { ...env, DB: meteredDatabase(env.DB), FIRMWARE: meteredBucket(env.FIRMWARE) });
+  }
   return envs.get(env);
+}
+
+function meteredBucket(bucket) {
+  const counted =
+    (name, how) =>
+    (key, ...args) => {
+      add(name);
+      return bucket[how](key, ...args);
+    };
+  return {
+    get: counted('R2 reads', 'get'),
+    put: counted('R2 writes', 'put'),
+    delete: counted('R2 deletes', 'delete'),
+    list: counted('R2 writes', 'list'),
+  };
 }
 
 const isInner = Symbol('statement');
@@ -191,6 +208,7 @@ function metered(name, Real) {
 
 export const BrokerLink = metered('BrokerLink', built.BrokerLink);
 export const BulkRun = metered('BulkRun', built.BulkRun);
+export const Campaign = metered('Campaign', built.Campaign);
 export const DeviceSession = metered('DeviceSession', built.DeviceSession);
 export const FleetDirectory = metered('FleetDirectory', built.FleetDirectory);
 export const HomeBroker = metered('HomeBroker', built.HomeBroker);

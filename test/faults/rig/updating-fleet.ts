@@ -13,16 +13,16 @@ import { topicActions } from '../../../src/protocol/mqtt.ts';
 export type Fate = 'plain' | 'old' | 'hash' | 'away';
 /** `held`: it was told to wait or to forget it. */
 export type Truth = 'idle' | 'busy' | 'held' | 'new' | 'old' | 'hash' | 'away';
-type Upgrade = { version: string; size: number; url: string };
 export type Member = {
   device: Activation;
   isOverMqtt: boolean;
   fate: Fate;
-  /** It loses its power in the midst of the download, once. */
-  isCut: boolean;
+  /** It loses its power, once, when it has so many bytes. */
+  cutAt: number;
   truth: Truth;
   version: string;
   flash: Buffer;
+  flashVersion: string;
   take: ((data: Data) => void) | undefined;
 };
 
@@ -53,10 +53,11 @@ export class UpdatingFleet {
     this.members = devices.map((device, index) => {
       const begin = {
         fate: 'plain',
-        isCut: false,
+        cutAt: Infinity,
         truth: 'idle',
         version: firstVersion,
         flash: Buffer.alloc(0),
+        flashVersion: '',
         take: undefined,
       } as const;
       return { ...begin, device, isOverMqtt: index % 10 === 9 };
@@ -73,7 +74,7 @@ export class UpdatingFleet {
       if (member === undefined) return;
       const body = JSON.parse(payload.toString()) as unknown;
       if (topic.endsWith(topicActions.otaData)) member.take?.(body as Data);
-      else fleet.#install(member, body as Upgrade).catch(fleet.#noteError);
+      else fleet.#install(member, body as { version: string; size: number; url: string }).catch(fleet.#noteError);
     });
     for (const action of [topicActions.otaUpgrade, topicActions.otaData])
       await client.subscribeAsync(topicOf({ productKey: options.productKey, deviceId: '+' }, action), { qos: 1 });
@@ -111,37 +112,43 @@ export class UpdatingFleet {
     return this.#client.publishAsync(topicOf(identity, topicActions[action]), JSON.stringify(body), { qos: 1 });
   }
 
-  async #install(member: Member, upgrade: Upgrade): Promise<void> {
-    if (member.truth === 'busy' || member.version === upgrade.version) return;
+  async #install(
+    member: Member,
+    { version, size, url }: { version: string; size: number; url: string },
+  ): Promise<void> {
+    if (member.truth === 'busy' || member.version === version) return;
     this.#become(member, 'busy');
-    this.#become(member, await this.#take(member, upgrade));
-  }
-
-  async #take(member: Member, { version, size, url }: Upgrade): Promise<Truth> {
+    if (member.flashVersion !== version) Object.assign(member, { flash: Buffer.alloc(0), flashVersion: version });
     const progress = (step: string, more: object = {}) => this.#say(member, 'otaProgress', { step, ...more });
     await progress('accepted');
     while (member.flash.length < size) {
       const part = await this.#read(member, url, member.flash.length);
-      if (part === undefined) return 'held';
+      if (part === undefined) {
+        this.#become(member, 'held');
+        return;
+      }
       member.flash = Buffer.concat([member.flash, part]);
-      if (!member.isCut) continue;
-      member.isCut = false;
+      if (member.flash.length < member.cutAt) continue;
+      member.cutAt = Infinity;
       await this.#restart(member, member.version);
-      return 'idle';
+      this.#become(member, 'idle');
+      return;
     }
     if (Buffer.compare(member.flash, this.image) !== 0) this.spoiled += 1;
     member.flash = Buffer.alloc(0);
     if (member.fate === 'hash') {
       await progress('failed', { error: 'hash_mismatch' });
-      return 'hash';
+      this.#become(member, 'hash');
+      return;
     }
     await progress('restarting');
     if (member.fate === 'away') {
       await this.#say(member, 'status', { status: 'offline' });
-      return 'away';
+      this.#become(member, 'away');
+      return;
     }
     await this.#restart(member, member.fate === 'old' ? member.version : version);
-    return member.version === version ? 'new' : 'old';
+    this.#become(member, member.version === version ? 'new' : 'old');
   }
 
   async #restart(member: Member, version: string): Promise<void> {

@@ -8,13 +8,14 @@ import { NoAnswerError } from '../../../client/src/http.ts';
 import { makeMaker, type CampaignProgress, type Maker } from '../../../rig/clients/firmware.ts';
 import { Mosquitto } from '../../../rig/brokers/mosquitto.ts';
 import { WorkerRig } from '../../../rig/worker/worker-rig.ts';
-import type { Finding, Scenario } from '../rig/scenario.ts';
+import { describeFinding, type Finding, type Scenario } from '../rig/scenario.ts';
 import { UpdatingFleet, type Fate, type Member, type Truth } from '../rig/updating-fleet.ts';
 
 const imageBytes = 4_096;
 const waves = [{ percent: 1 }, { percent: 10 }, { percent: 100 }];
 const [bad, good] = ['1.1.0', '1.2.0'];
 const pausesWithinMs = 120_000;
+const toldWithinMs = 600_000;
 /** For the last messages, when no device does anything any more. */
 const settlesWithinMs = 60_000;
 const readsAtOnce = 16;
@@ -24,7 +25,8 @@ const maxExamples = 5;
 const badFates: Fate[] = ['old', 'hash', 'old', 'away'];
 /** Of a good one, by the place among a hundred devices of the last wave. */
 const goodFates: Record<number, Fate> = { 3: 'old', 33: 'hash', 53: 'away' };
-const hasPowerCut = (index: number): boolean => index % 7 === 0;
+const cutAtOf = (index: number): number =>
+  [1, Infinity, Infinity, imageBytes, Infinity, Infinity, Infinity][index % 7]!;
 
 /** What the service says of a device. Null: nothing of this campaign. */
 const states: Record<Truth, readonly (string | null)[]> = {
@@ -71,10 +73,11 @@ export const campaign: Scenario = {
         failures.push(...(await judge.compare(campaignId, version)));
         if (fleet.spoiled > 0) failures.push(`${fleet.spoiled} images had other bytes`);
         findings.push({ label, facts: judge.facts, failures });
+        say(describeFinding(findings.at(-1)!));
       };
 
       for (const [index, member] of fleet.members.entries())
-        Object.assign(member, { isCut: hasPowerCut(index), fate: badFates[index % badFates.length] });
+        Object.assign(member, { cutAt: cutAtOf(index), fate: badFates[index % badFates.length] });
       const first = await start(bad);
       let view = await maker.readCampaign(first);
       const isPaused = async () => (view = await maker.readCampaign(first)).state === 'paused';
@@ -92,24 +95,24 @@ export const campaign: Scenario = {
 
       for (const [index, member] of fleet.members.entries()) {
         const fate = (index > total * 0.3 && goodFates[index % 100]) || 'plain';
-        Object.assign(member, { truth: 'idle', isCut: hasPowerCut(index), fate });
+        Object.assign(member, { truth: 'idle', cutAt: cutAtOf(index), fate });
       }
       const second = await start(good);
       const toldOf = () => total - fleet.count('idle');
       for (let killed = 1; killed <= kills; killed += 1) {
         const due = total * (0.15 + (0.7 * killed) / (kills + 1));
-        await fleet.changes.until(
-          () => `${toldOf()} of ${due} are told`,
-          () => toldOf() >= due,
-          600_000,
-        );
+        const isDue = async () => ((view = await maker.readCampaign(second)), toldOf() >= due);
+        const describe = () => `${toldOf()} of ${due} are told: ${view.state} ${JSON.stringify(view.waves)}`;
+        await eventually(describe, ifAnswered(isDue), toldWithinMs);
         await worker.restartWorker('kill');
         say(`killed ${killed} times, ${toldOf()} are told`);
       }
       const areAllTold = () => fleet.count('idle', 'busy') === 0;
       await fleet.changes.until('all told', areAllTold, untilToldSeconds * 1_000).catch(() => undefined);
       await fleet.changes.until('devices at rest', () => fleet.count('busy') === 0, settlesWithinMs);
-      await conclude(`good image, ${kills} kills`, second, good, []);
+      const { pausedBecause, waves: counts } = await maker.readCampaign(second);
+      const paused = pausedBecause === null ? [] : [`it paused: ${pausedBecause} ${JSON.stringify(counts)}`];
+      await conclude(`good image, ${kills} kills`, second, good, paused);
       return findings;
     } finally {
       fleet.stop();

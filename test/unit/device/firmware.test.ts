@@ -260,6 +260,19 @@ describe.each(Object.entries(ways))('a device whose sessions are known by %s', (
     expect(outcomeOf(device)).toBe('proved');
   });
 
+  it('is judged by what the device tells in its last session, also if two begin within two seconds', () => {
+    const device = downloaded(way);
+    restart(device, former, way);
+    device.wait(500);
+    say(device, 'restarting');
+    way.end(device);
+    device.wait(500);
+    way.begin(device);
+    expect(outcomeOf(device)).toBe('restarting');
+    inform(device, next);
+    expect(outcomeOf(device)).toBe('proved');
+  });
+
   it('has rolled back if it said that it restarts and comes back with the old version; else the second time', () => {
     const [device, silent] = [downloaded(way), downloaded(way)];
     say(device, 'restarting');
