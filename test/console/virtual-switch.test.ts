@@ -3,6 +3,8 @@
 import type { Page, Route } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { sendCommand } from '../../rig/clients/accounts.ts';
+import { dataOf } from '../../rig/clients/api.ts';
+import { makeMaker } from '../../rig/clients/firmware.ts';
 import { browserMissing } from '../../rig/browser/browser.ts';
 import { Stage } from '../../rig/browser/console-stage.ts';
 import { openTab } from '../../rig/browser/console-visit.ts';
@@ -34,6 +36,22 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the virtual switch',
     await press('Hand: Middle');
     await control('Middle').and(page.locator('[aria-pressed=true]')).waitFor();
     await page.locator('.journey').getByText('The device has reported something else since.').waitFor();
+  });
+
+  it('takes new firmware, though its power is cut in the midst', async () => {
+    const { url, owner } = stage;
+    const deviceId = page.url().split('/').at(-1) ?? '';
+    const { productKey } = await dataOf(owner.api.devices[':deviceId'].$get({ param: { deviceId } }));
+    const maker = await makeMaker(url, owner, productKey);
+    await maker.addFirmware(
+      '1.1.0',
+      Uint8Array.from({ length: 20_000 }, (_, at) => at % 251),
+    );
+    await page.getByLabel('Firmware 1.0.0. Its next update').selectOption('cut');
+    await maker.startCampaign({ version: '1.1.0', waves: [{ devices: [deviceId] }] });
+    await page.getByLabel('Firmware 1.1.0. Its next update').waitFor();
+    const read = () => dataOf(owner.api.devices[':deviceId'].firmware.$get({ param: { deviceId } }));
+    await expect.poll(async () => (await read()).update?.state).toBe('proved');
   });
 
   it('lies, and is not believed, and a newer command stays when this one ends later', async () => {
