@@ -34,7 +34,8 @@ export function buildOtaClient(): string {
   return program;
 }
 
-export type BootOptions = { api?: string; isOverMqtt?: boolean; cutAt?: number; cutStep?: string };
+/** `waitMs`: in place of all its waits; it gives up after eight of them without an answer. */
+export type BootOptions = { api?: string; waitMs?: number; isOverMqtt?: boolean; cutAt?: number; cutStep?: string };
 
 export class OtaDevice {
   readonly state = makeTempDir('ota-device');
@@ -60,14 +61,14 @@ export class OtaDevice {
     writeFileSync(join(this.state, 'slot-a.manifest'), `${signed.manifest}\n${signed.signature}\n`);
   }
 
-  boot({ api = this.#api, isOverMqtt = false, cutAt, cutStep }: BootOptions = {}): OtaBoot {
+  boot({ api = this.#api, waitMs = 2_000, isOverMqtt = false, cutAt, cutStep }: BootOptions = {}): OtaBoot {
     const { clientId, password, port } = this.activation.mqtt;
     const env = {
       MQTT_NAME: clientId,
       MQTT_PASSWORD: password,
       MQTT_PORT: String(port),
       API: api,
-      WAIT_MS: '300',
+      WAIT_MS: String(waitMs),
       ASAN_OPTIONS: `exitcode=${sanitizerExitCode}`,
       ...(isOverMqtt && { OVER_MQTT: '1' }),
       ...(cutAt !== undefined && { CUT_AT: String(cutAt) }),

@@ -145,7 +145,7 @@ describe.skipIf(otaClientMissing !== null)(`a device with two slots (${otaClient
 
   it.each(answers)('takes no image from %s (%s)', async (_, error, alter) => {
     const { device } = await makers.offer();
-    await expectRefusal(device, { api: await through(alter) }, error);
+    await expectRefusal(device, { api: await through(alter), waitMs: 100 }, error);
   });
 
   describe.each(transports)('over %s', (_, options) => {
