@@ -15,7 +15,7 @@ readCommandLine({ name: 'npm run weight', usage, options: {} }, () => undefined)
 
 const bounds = {
   'product source, lines': 40_090,
-  'tests, rig and benchmarks, lines': 54_410,
+  'tests, rig and benchmarks, lines': 54_440,
   'Matter bridge, lines': 600,
   'documents, words': 32_850,
   'settable limits': 40,
