@@ -52,13 +52,10 @@ export async function reconcilePresence(context: ServiceContext, limit = devices
 /** @throws BrokerCallError if the broker is away, or something else answers: no other device need be tried now */
 async function askBroker(context: ServiceContext, device: DeviceIdentity): Promise<Doubt | undefined> {
   const askedAtMs = Date.now();
-  try {
-    const isConnected = await isClientConnected(context, device);
-    return isConnected ? undefined : { beforeMs: askedAtMs - slackMs, confirmWithinMs: 0 };
-  } catch (error) {
+  const isConnected = await isClientConnected(context, device).catch((error: unknown) => {
     if (!(error instanceof BrokerCallError) || error.failure.kind !== 'refused') throw error;
     // It must not stop those after it; sessionSilenceHours stands behind.
     log('warn', 'broker not asked about a client', { deviceId: device.deviceId, ...error.failure });
-    return undefined;
-  }
+  });
+  return isConnected === false ? { beforeMs: askedAtMs - slackMs, confirmWithinMs: 0 } : undefined;
 }
