@@ -25,6 +25,5 @@ describe.skipIf(dynamicSecurityMissing !== null || !isRoot || !hasUser)('mosquit
     await broker.stop();
     await broker.startAgain();
     expect(describeClient(broker, 'latchwork-bridge')).toContain(bridge.clientId);
-    expect(describeClient(broker, 'latchwork-bridge-check')).toContain('latchwork-bridge-check');
   });
 });
