@@ -110,7 +110,7 @@ export function noteAnnounced(state: DeviceState, atMs: number): DeviceState {
   const { firmware, presence } = state;
   const isMeant = isOpen(firmware.update) && firmware.update.downloaded !== null;
   if (!isMeant || presence.connection.sessionStartedAtMs !== null) return state;
-  return { ...state, firmware: { ...firmware, announcedAtMs: atMs } };
+  return { ...state, firmware: { ...firmware, announcedAtMs: Math.max(atMs, firmware.announcedAtMs + 1) } };
 }
 
 function change(state: DeviceState, changes: Partial<Update>, nowMs: number): DeviceState {
@@ -205,8 +205,12 @@ export function takeUpdateMessage(
 ): DeviceState {
   const { update } = state.firmware;
   switch (message.about) {
-    case 'inform':
-      return { ...state, firmware: { ...state.firmware, installed: { ...message.body, atMs } } };
+    case 'inform': {
+      // Messages come in order, and their times only nearly so.
+      const { installed, announcedAtMs } = state.firmware;
+      const informedAtMs = Math.max(atMs, announcedAtMs, (installed?.atMs ?? 0) + 1);
+      return { ...state, firmware: { ...state.firmware, installed: { ...message.body, atMs: informedAtMs } } };
+    }
     case 'progress':
       return isUnderWay(update) ? takeProgress(state, update, message.body, nowMs) : state;
     case 'get': {
