@@ -14,8 +14,8 @@ const usage = `Usage: npm run weight
 readCommandLine({ name: 'npm run weight', usage, options: {} }, () => undefined);
 
 const bounds = {
-  'product source, lines': 40_090,
-  'tests, rig and benchmarks, lines': 54_440,
+  'product source, lines': 39_850,
+  'tests, rig and benchmarks, lines': 54_460,
   'Matter bridge, lines': 600,
   'documents, words': 32_850,
   'settable limits': 40,

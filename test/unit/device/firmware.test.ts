@@ -286,6 +286,17 @@ describe.each(Object.entries(ways))('a device whose sessions are known by %s', (
   });
 });
 
+it('a device that announces itself and informs has proved its version, also if the batch before came more slowly', () => {
+  const way = ways['its announcements alone'];
+  const device = downloaded(way);
+  say(device, 'restarting');
+  way.end(device);
+  device.wait(20 * secondMs);
+  way.begin(device);
+  device.receive(otaInform, { version: next }, { receivedAtMs: device.nowMs - 3 * secondMs });
+  expect(outcomeOf(device)).toBe('proved');
+});
+
 const path = ['newer offer', 'accepted', 'fetch all', 'restarting', 'end', 'begin', 'inform next'] as const;
 const others = [
   ...(['sleep', 'postpone', 'stop', 'older offer', 'inform former', 'inform other'] as const),

@@ -116,7 +116,7 @@ export function noteAnnounced(state: DeviceState, atMs: number): DeviceState {
   const { firmware, presence } = state;
   const isMeant = isOpen(firmware.update) && firmware.update.downloaded !== null;
   if (!isMeant || presence.connection.sessionStartedAtMs !== null) return state;
-  return { ...state, firmware: { ...firmware, announcedAtMs: atMs } };
+  return { ...state, firmware: { ...firmware, announcedAtMs: Math.max(atMs, firmware.announcedAtMs + 1) } };
 }
 
 function change(state: DeviceState, changes: Partial<Update>, nowMs: number): DeviceState {
@@ -219,9 +219,11 @@ export function takeUpdateMessage(
   switch (message.about) {
     case 'inform': {
       const { version } = message.body;
+      const { installed: before, announcedAtMs } = state.firmware;
+      // Messages come in order, and their times only nearly so.
+      const installed = { ...message.body, atMs: Math.max(atMs, announcedAtMs, (before?.atMs ?? 0) + 1) };
       // What it may go back to: of a device that was offered it before it told of itself, too.
       const isFormer = isOpen(update) && update.downloaded === null && version !== update.version;
-      const installed = { ...message.body, atMs };
       return {
         ...state,
         firmware: { ...state.firmware, installed, update: isFormer ? { ...update, formerVersion: version } : update },
