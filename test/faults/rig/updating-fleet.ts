@@ -33,6 +33,7 @@ const rangeBytes = 2_048;
 /** Times of messages are as exact as the Worker is fast: of a shorter restart a busy one may turn end and begin round. */
 const restartMs = [3_000, 6_000] as const;
 const againMs = 500;
+const [begunAtOnce, beginEveryMs] = [100, 500];
 /** Without an answer over MQTT. */
 const patienceMs = 5_000;
 
@@ -79,7 +80,12 @@ export class UpdatingFleet {
     });
     for (const action of [topicActions.otaUpgrade, topicActions.otaData])
       await client.subscribeAsync(topicOf({ productKey: options.productKey, deviceId: '+' }, action), { qos: 1 });
-    await Promise.all(fleet.members.map((member) => fleet.comeBack(member, firstVersion)));
+    // Each is an object with open files, of which a machine has some thousands.
+    for (let at = 0; at < devices.length; at += begunAtOnce) {
+      const some = fleet.members.slice(at, at + begunAtOnce);
+      await Promise.all(some.map((member) => fleet.comeBack(member, firstVersion)));
+      await sleep(beginEveryMs);
+    }
     return fleet;
   }
 
