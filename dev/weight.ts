@@ -15,7 +15,7 @@ readCommandLine({ name: 'npm run weight', usage, options: {} }, () => undefined)
 
 const bounds = {
   'product source, lines': 39_850,
-  'tests, rig and benchmarks, lines': 54_470,
+  'tests, rig and benchmarks, lines': 54_500,
   'Matter bridge, lines': 600,
   'documents, words': 32_850,
   'settable limits': 40,

@@ -242,9 +242,11 @@ export class Campaign extends DurableObject<Env> {
       log('warn', 'campaign paused', { campaignId: this.#campaignId, cause, wave, ...counts.outcomes });
       return;
     }
-    const sinceMs = isFilled && isSettled(counts) ? (settledAtMs ?? nowMs) : null;
+    const isLast = wave + 1 === order.waves.length;
+    const isOpen = !isFilled || !isSettled(counts) || (isLast && counts.absent > 0);
+    const sinceMs = isOpen ? null : (settledAtMs ?? nowMs);
     const isReady = sinceMs !== null && nowMs >= sinceMs + order.waitSeconds * secondMs;
-    if (isOver(order, nowMs) || (isReady && wave + 1 === order.waves.length)) this.#end('done');
+    if (isOver(order, nowMs) || (isReady && isLast)) this.#end('done');
     else this.#change(isReady ? { ...beginning, wave: wave + 1 } : { settledAtMs: sinceMs });
   }
 
@@ -281,15 +283,15 @@ export class Campaign extends DurableObject<Env> {
   #countWave(wave: number): WaveCounts {
     const isUpdated = `state IN ${updatedStates} AND (state <> 'restarting' OR since <= ${Date.now() - restartMs})`;
     const rows = this.#sql
-      .exec<{ state: CampaignOutcome; count: number; away: number; usual: number }>(
-        `SELECT state, count(*) AS count, sum(iif(${isUpdated}, isAway, 0)) AS away, sum(iif(${isUpdated}, usuallyAway, 0)) AS usual
+      .exec<{ state: CampaignOutcome; count: number; absent: number; away: number; usual: number }>(
+        `SELECT state, count(*) AS count, sum(state = 'offered' AND isAway) AS absent, sum(iif(${isUpdated}, isAway, 0)) AS away, sum(iif(${isUpdated}, usuallyAway, 0)) AS usual
          FROM device WHERE wave = ? GROUP BY state`,
         wave,
       )
       .toArray();
-    const sum = (name: 'count' | 'away' | 'usual') => rows.reduce((total, row) => total + row[name], 0);
+    const sum = (name: 'count' | 'absent' | 'away' | 'usual') => rows.reduce((total, row) => total + row[name], 0);
     const outcomes = Object.fromEntries(rows.map(({ state, count }) => [state, count]));
-    return { devices: sum('count'), outcomes, away: sum('away'), usuallyAway: sum('usual') };
+    return { devices: sum('count'), outcomes, absent: sum('absent'), away: sum('away'), usuallyAway: sum('usual') };
   }
 
   #rows(where: string): Row[] {

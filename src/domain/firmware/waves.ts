@@ -3,9 +3,10 @@ import type { pauseCauses } from '../../protocol/vocabulary.ts';
 import type { CampaignBody, CampaignOutcome } from '../../protocol/http/firmware.ts';
 import { dayMs } from '../time.ts';
 
-/** Of one wave. `usuallyAway`: how many of the updated devices are offline at other times. */
+/** Of one wave. `absent`: are offered it, and offline. `usuallyAway`: how many of the updated devices are offline at other times. */
 export type WaveCounts = {
   devices: number;
+  absent: number;
   outcomes: Partial<Record<CampaignOutcome, number>>;
   away: number;
   usuallyAway: number;
@@ -19,7 +20,9 @@ const sumOf = ({ outcomes }: WaveCounts, wanted: readonly CampaignOutcome[]) =>
   wanted.reduce((sum, outcome) => sum + (outcomes[outcome] ?? 0), 0);
 
 export const countFailures = (wave: WaveCounts): number => sumOf(wave, failures);
-export const isSettled = (wave: WaveCounts): boolean => sumOf(wave, settled) === wave.devices;
+/** Devices that are away hold up no other, once one has shown that the image works. */
+export const isSettled = (wave: WaveCounts): boolean =>
+  sumOf(wave, settled) + wave.absent === wave.devices && (wave.absent === 0 || sumOf(wave, ['proved']) > 0);
 
 /**
  * Why the wave has to be looked at by its maker before anything goes on; undefined if not.

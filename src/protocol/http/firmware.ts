@@ -148,6 +148,7 @@ export const campaignViewSchema = objectSchema('CampaignProgress', {
         description: 'How many devices are in each state.',
         example: { proved: 97, rolled_back: 1, offered: 2 },
       }),
+      absent: z.int().min(0).openapi({ description: 'Are offered it, and offline: they hold up no wave.', example: 2 }),
       away: z.int().min(0).openapi({ description: 'Of the updated ones, how many are offline.', example: 1 }),
       usuallyAway: z
         .number()

@@ -46,8 +46,14 @@ it.each(['bytes=10-', 'bytes=-0', 'bytes=-', 'bytes=3-2', 'bytes=0-1,3-4', 'byte
 describe('a wave', () => {
   const stopAt = { failedPercent: 5, offlinePercent: 10 };
   const nothing = { failures: 0, away: 0 };
-  const wave = (outcomes: WaveCounts['outcomes'], away = 0, usuallyAway = 0) => {
-    return { devices: Object.values(outcomes).reduce((sum, count) => sum + count, 0), outcomes, away, usuallyAway };
+  const wave = (outcomes: WaveCounts['outcomes'], away = 0, usuallyAway = 0, absent = 0) => {
+    return {
+      devices: Object.values(outcomes).reduce((sum, count) => sum + count, 0),
+      outcomes,
+      absent,
+      away,
+      usuallyAway,
+    };
   };
 
   it.each<[WaveCounts, string | undefined]>([
@@ -72,6 +78,9 @@ describe('a wave', () => {
     expect(isSettled(wave({ proved: 1, failed: 1, skipped: 1, superseded: 1, postponed: 1 }))).toBe(true);
     expect(isSettled(wave({ proved: 9, waiting: 1 }))).toBe(false);
     expect(isSettled(wave({}))).toBe(true);
+    expect(isSettled(wave({ proved: 1, offered: 2 }, 0, 0, 2))).toBe(true);
+    expect(isSettled(wave({ proved: 1, offered: 2 }, 0, 0, 1))).toBe(false);
+    expect(isSettled(wave({ failed: 1, offered: 2 }, 0, 0, 2))).toBe(false);
   });
 
   it.each([

@@ -155,6 +155,22 @@ it('is held up by no device that does not answer, and loses nothing if it ends i
   expect(await states()).toEqual(['offered', 'offered', 'offered']);
 });
 
+it('goes on without a device that is away, once another one has proved it', async () => {
+  const { productKey } = await rig.prepareFirmware('1.2.0', rig.imageOf(100));
+  const [absent, present, last] = (await rig.makeDevices(productKey, 3)) as [Device, Device, Device];
+  await disconnect(absent);
+  const waves = [rig.named([absent, present]), rig.named([last])];
+  const { campaignId } = (await rig.startCampaign(productKey, '1.2.0', waves)).data;
+  const until = (isThere: (view: CampaignView) => boolean) => rig.untilCampaign(productKey, campaignId, isThere);
+  await until(({ waves: [first] }) => first?.outcomes.offered === 2);
+  expect(await rig.readCampaign(productKey, campaignId)).toMatchObject({ wave: 0, waves: [{ absent: 1 }, {}] });
+  await rig.takeUpdate(present);
+  await until(({ waves: [, second] }) => second?.outcomes.offered === 1);
+  await rig.takeUpdate(last);
+  const { list } = await until(({ state }) => state === 'done');
+  expect(list.map(({ state }) => state)).toEqual(['offered', 'proved', 'proved']);
+});
+
 it('that pauses itself while D1 is away tells D1 later', async () => {
   const { productKey, devices, until } = await start(2, each);
   const [device] = devices as [Device];
