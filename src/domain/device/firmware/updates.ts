@@ -253,7 +253,7 @@ function takeProgress(
     case 'downloading': {
       // Of a download in one piece the service has sent all, long before the device has it.
       const reached = update.downloaded === null ? { state: step } : {};
-      return change(state, { ...reached, percent: percent ?? update.percent }, nowMs);
+      return change(state, { ...reached, percent: Math.floor(percent ?? update.percent) }, nowMs);
     }
     case 'downloaded':
       return update.downloaded === null ? endDownload(state, nowMs) : state;
