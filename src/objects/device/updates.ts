@@ -41,6 +41,13 @@ export class DeviceUpdates {
       return 'busy';
     });
     if (typeof bytes === 'string') return this.#send('otaData', { offset, error: bytes });
+    // Not before it is known that the campaign goes on.
+    const endsAt = isManifest ? null : offset + bytes.length;
+    const allowed = this.#device.decide({ kind: 'image_asked', campaignId: asked.campaignId ?? '', endsAt });
+    if (!allowed.ok) {
+      const error: Problem = allowed.refusal.kind === 'update_ended' ? 'gone' : 'busy';
+      return this.#send('otaData', { offset, error });
+    }
     for (let at = 0; at === 0 || at < bytes.length; at += dataBytes) {
       const data = bytes.subarray(at, at + dataBytes).toBase64();
       await this.#send('otaData', { offset: offset + at, ...(isManifest && { manifest: true }), data });

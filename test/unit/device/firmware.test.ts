@@ -21,6 +21,11 @@ const inform = (device: CoreDevice, version: string) => device.receive(otaInform
 const say = (device: CoreDevice, step: string, more = {}) => device.receive(otaProgress, { step, ...more });
 const fetch = (device: CoreDevice, endsAt = 1_000, campaignId = 'c1') =>
   device.run({ kind: 'image_asked', campaignId, endsAt });
+/** As the object does that has read the bytes. */
+const get = (device: CoreDevice, offset: number, length: number) => {
+  device.receive(otaGet, { offset, length });
+  fetch(device, offset + length, updateOf(device)?.campaignId);
+};
 const postpone = (device: CoreDevice) => device.run({ kind: 'update_postponed', actor: inPerson(1) });
 const press = (device: CoreDevice) => device.request({ params: up, ttlSeconds: undefined }).outcome;
 const updateOf = (device: CoreDevice) => device.state.firmware.update;
@@ -243,7 +248,7 @@ describe('an update', () => {
     let [rows, writes] = [device.savedRows(), 0];
     for (let offset = 0; offset < size; offset += 600) {
       device.nowMs += secondMs;
-      device.receive(otaGet, { offset, length: 600 });
+      get(device, offset, 600);
       const saved = device.savedRows();
       writes += Object.keys(saved).filter((name) => saved[name] !== rows[name]).length;
       rows = saved;
@@ -337,7 +342,7 @@ it('nothing is proved but by the new version, told in a session after a download
         } else if (does.startsWith('inform'))
           inform(device, { former, next, other: '1.1.0' }[does.slice('inform '.length)] ?? '');
         else if (does.startsWith('fetch')) fetch(device, does === 'fetch all' ? 1_000 : 500, idOf());
-        else if (does.startsWith('get')) device.receive(otaGet, { offset: does === 'get end' ? 900 : 0, length: 100 });
+        else if (does.startsWith('get')) get(device, does === 'get end' ? 900 : 0, 100);
         else say(device, does);
       };
       for (const [index, does] of said.flat().entries()) {

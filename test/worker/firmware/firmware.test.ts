@@ -225,6 +225,9 @@ describe('an image', () => {
     expect(await range()).toBe(409);
     await bringUp(device, { action: topicActions.otaGet, payload: { offset: 0, length: 9 } });
     expect((await bridge.nextFor(device, topicActions.otaData)).body).toEqual({ offset: 0, error: 'paused' });
+    await bringUp(device, { action: topicActions.otaGet, payload: { offset: 900, length: 100 } });
+    expect((await bridge.nextFor(device, topicActions.otaData)).body).toEqual({ offset: 900, error: 'paused' });
+    expect(await stateOf(device)).toBe('downloading');
     await change('resume');
     expect(await range()).toBe(206);
     await change('stop');

@@ -235,8 +235,7 @@ export function takeUpdateMessage(
       const { offset, length, manifest: isManifest = false } = message.body;
       const campaignId = isUnderWay(update) ? update.campaignId : null;
       effects.push({ kind: 'send_image', campaignId, offset, length, isManifest });
-      const isInside = isUnderWay(update) && !isManifest && offset < update.size;
-      return isInside ? noteBytes(state, update, offset + length, nowMs) : state;
+      return state;
     }
   }
 }
