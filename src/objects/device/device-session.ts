@@ -59,7 +59,6 @@ import { RelayPushes } from './relay-pushes.ts';
 import type { RelayDelivery } from '../calls/push-to-relays.ts';
 import type { DeviceStorage } from './storage.ts';
 import { StoredDevice } from './stored-device.ts';
-import { DeviceUpdates } from './updates.ts';
 
 /** `givenSecretDigest`: of the `deviceSecret` that came with the activation. */
 type Provisioning = Omit<Activation, 'isSecretRight'> & { givenSecretDigest: string | undefined };
@@ -95,8 +94,7 @@ export class DeviceSession extends DurableObject<Env> {
     const pushes = new RelayPushes(ctx, env, fleets);
     const sockets = new DirectSockets(ctx, env, device, pushes);
     this.#commands = new DeviceCommands(env, ctx.id.name ?? '', device, sockets);
-    const updates = new DeviceUpdates(env, ctx.id.name ?? '', device, this.#commands);
-    this.#effects = new DeviceEffects(ctx, env, device, { sockets, commands: this.#commands, updates, pushes, fleets });
+    this.#effects = new DeviceEffects(ctx, env, device, { sockets, commands: this.#commands, pushes, fleets });
     device.attach({ effects: this.#effects, sockets, fleets });
     this.#device = device;
     this.#sockets = sockets;
