@@ -118,7 +118,7 @@ export class DeviceEffects {
       case 'send_image':
         return this.#parts.updates.sendImage(effect);
       case 'tell_campaign':
-        return this.#parts.updates.tellCampaign(effect.campaignId);
+        return this.#parts.updates.tellCampaign(effect);
       case 'tell_homes':
         return this.#tellHomes();
       case 'learn_webhooks':

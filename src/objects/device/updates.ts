@@ -1,4 +1,4 @@
-// What the device's update needs of others: tells the device of it, answers its requests for bytes over MQTT, and wakes its campaign. The
+// What the device's update needs of others: tells the device of it, answers its requests for bytes over MQTT, and reports to its campaign. The
 // bytes come from R2, the state of the campaign from D1. Decides nothing.
 import { readConfig } from '../../config.ts';
 import { createLinkToken } from '../../crypto/link-token.ts';
@@ -54,8 +54,8 @@ export class DeviceUpdates {
     }
   }
 
-  async tellCampaign(campaignId: string): Promise<void> {
-    await hasAnswer(callCampaign(this.#env, campaignId, 'idempotent').look(this.#deviceId));
+  async tellCampaign({ campaignId, report }: EffectOf<'tell_campaign'>): Promise<void> {
+    await hasAnswer(callCampaign(this.#env, campaignId, 'idempotent').report(this.#deviceId, report));
   }
 
   async #read({ campaignId, offset, length, isManifest }: EffectOf<'send_image'>): Promise<Uint8Array | Problem> {
