@@ -8,7 +8,7 @@ import { nameOf } from '../../domain/names.ts';
 import { offsetOf, pagedDevices, type PageRequest } from '../../domain/pagination.ts';
 import { invalidInput, limitReached, notFound } from '../../domain/refusal.ts';
 import type { ServiceContext } from '../../context.ts';
-import { serialEntrySchema, type SerialResult } from '../../protocol/http/serials.ts';
+import { serialEntrySchema, type SerialResult } from '../../protocol/http/products.ts';
 import { findOwnProduct } from '../products/products.ts';
 import { toIso } from '../../domain/time.ts';
 import { digestOfClaimCode } from './claim-tokens.ts';
