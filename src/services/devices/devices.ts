@@ -2,8 +2,7 @@
 // is the projection in D1; views.ts reads the present state, control.ts sends commands.
 import { createMessagingPassword } from '../../crypto/messaging-password.ts';
 import { digestOf } from '../../crypto/secrets.ts';
-import { countDevices, listDevices, type DeviceFilter } from '../../db/devices/lists.ts';
-import { searchDevices } from '../../db/devices/search.ts';
+import { countDevices, listDevices, type DeviceFilter, searchDevices } from '../../db/devices/lists.ts';
 import { writeTags, type DeviceWithProduct } from '../../db/devices/devices.ts';
 import { hasRight, hasScope, type Actor, type Role } from '../../domain/access.ts';
 import { nameOf, shortenSerial } from '../../domain/names.ts';
