@@ -28,7 +28,7 @@ import { readClaimToken } from './claim-tokens.ts';
 import { describeConnection } from './devices.ts';
 import type { ServiceContext } from '../../context.ts';
 import { holdToShield } from '../../pacing/rate-limits.ts';
-import { factsOf, hadSession, restoreSession } from './lost-sessions.ts';
+import { factsOf, hadSession, restoreSession } from './device-access.ts';
 import { hourMs } from '../../domain/time.ts';
 
 /** Deletions of the same serial at the same time may fail an attempt; the device itself tries again in 5 s. */
