@@ -1,7 +1,8 @@
-// Queries on users. Names are compared by their folded form (domain/names.ts).
-import { eq, or, sql } from 'drizzle-orm';
+// Queries on users, and a limit as it counts for one of them. Names are compared by their folded form (domain/names.ts).
+import { eq, or, sql, type SQL, type SQLWrapper } from 'drizzle-orm';
 import { findRow, insertSelect, type Database } from '../client.ts';
-import { users } from '../schema/accounts.ts';
+import { users, userLimits } from '../schema/accounts.ts';
+import type { Limits } from '../../limits.ts';
 
 export type UserRow = typeof users.$inferSelect;
 
@@ -27,4 +28,15 @@ export async function insertUser(database: Database, user: Omit<UserRow, 'id' | 
       and not exists (select 1 from ${users} where ${users.foldedEmail} in ${names})
     returning id`);
   return row?.id;
+}
+
+export type UserLimits<Name extends keyof Limits> = Pick<Limits, Name>;
+
+export function limitOf<Name extends keyof Limits>(
+  userId: SQLWrapper | number,
+  name: Name,
+  limits: UserLimits<Name>,
+): SQL {
+  const own = sql`select value from ${userLimits} where user_id = ${userId} and name = ${name}`;
+  return sql`coalesce((${own}), ${limits[name]})`;
 }

@@ -3,7 +3,7 @@ import { and, count, eq, gt, isNull, or, sql } from 'drizzle-orm';
 import { findRow, insertSelect, type Database } from '../client.ts';
 import { claimTokens } from '../schema/devices.ts';
 import { hasLivingKey } from '../accounts/api-keys.ts';
-import { limitOf, type UserLimits } from '../accounts/user-limits.ts';
+import { limitOf, type UserLimits } from '../accounts/users.ts';
 
 type TokenRow = typeof claimTokens.$inferSelect;
 type NewToken = Partial<TokenRow> & Pick<TokenRow, 'hash' | 'userId' | 'createdAt' | 'expiresAt'>;

@@ -4,10 +4,10 @@ import type { PageRequest } from '../../domain/pagination.ts';
 import { type Database, findRow, insertSelect, takeExcluded } from '../client.ts';
 import { lengthOf, readOpenPage } from '../pages.ts';
 import { users } from '../schema/accounts.ts';
-import { hasBlocked } from '../accounts/blocked-senders.ts';
+import { hasBlocked } from './members.ts';
 import { devices, deviceTransfers } from '../schema/devices.ts';
 import { products } from '../schema/products.ts';
-import { limitOf, type UserLimits } from '../accounts/user-limits.ts';
+import { limitOf, type UserLimits } from '../accounts/users.ts';
 
 /** So many open offers a user is shown. Further ones reach nobody. */
 const maxOffersToUser = 200;

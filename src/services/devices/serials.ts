@@ -2,7 +2,7 @@
 // of all serials of a product.
 import type { z } from '@hono/zod-openapi';
 import { createId } from '../../crypto/secrets.ts';
-import { deleteSerial, findSerials, listSerials, putSerials, type NewSerial } from '../../db/devices/serials.ts';
+import { deleteSerial, findSerials, listSerials, putSerials, type NewSerial } from '../../db/products/products.ts';
 import type { Actor } from '../../domain/access.ts';
 import { nameOf } from '../../domain/names.ts';
 import { offsetOf, pagedDevices, type PageRequest } from '../../domain/pagination.ts';
