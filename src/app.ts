@@ -11,10 +11,9 @@ import { groupRoutes, sceneRoutes } from './routes/collections.ts';
 import { bulkRoutes } from './routes/bulk.ts';
 import { bridgeRoutes } from './routes/machines/bridge.ts';
 import { brokerHookRoutes } from './routes/broker-hooks/broker-hooks.ts';
-import { deviceCommandRoutes } from './routes/devices/commands.ts';
+import { checkInRoutes, deviceCommandRoutes } from './routes/devices/commands.ts';
 import { deviceFirmwareRoutes, imageRoutes } from './routes/devices/firmware.ts';
 import { deviceTimesRoutes } from './routes/devices/times.ts';
-import { checkInRoutes, deviceWitnessRoutes } from './routes/devices/witness.ts';
 import { blockedSenderRoutes, deviceSharingRoutes, invitationRoutes } from './routes/devices/sharing.ts';
 import { claimTokenRoutes, deviceOwnershipRoutes } from './routes/devices/ownership.ts';
 import { claimRoutes, deviceRoutes } from './routes/devices/devices.ts';
@@ -80,7 +79,6 @@ function createApi() {
       .route('/devices', deviceSharingRoutes)
       .route('/devices', deviceCommandRoutes)
       .route('/devices', deviceTimesRoutes)
-      .route('/devices', deviceWitnessRoutes)
       .route('/devices', deviceFirmwareRoutes)
   );
 }
