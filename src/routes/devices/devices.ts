@@ -11,8 +11,13 @@ import { pathSchemas } from '../../protocol/http/paths.ts';
 import * as usage from '../../protocol/http/usage.ts';
 import { activateDevice } from '../../services/devices/activation.ts';
 import { viewsOf } from '../../services/devices/views.ts';
-import { deleteDevice } from '../../services/devices/deletion.ts';
-import { changeDevice, pageDevices, readDevice, replaceCredentials } from '../../services/devices/devices.ts';
+import {
+  deleteDevice,
+  changeDevice,
+  pageDevices,
+  readDevice,
+  replaceCredentials,
+} from '../../services/devices/devices.ts';
 
 const route = routesAbout('Devices');
 const aboutUsage = routesAbout('Usage');

@@ -7,7 +7,7 @@ import { deleteDevicesQuerySchema, deletedDevicesSchema } from '../../protocol/h
 import { answerTable, withCsv } from '../../http/table.ts';
 import * as schemas from '../../protocol/http/products.ts';
 import { productUsageDaySchema, productUsageSchema, rangeQuerySchema } from '../../protocol/http/usage.ts';
-import { deleteDevicesOf } from '../../services/devices/deletion.ts';
+import { deleteDevicesOf } from '../../services/devices/devices.ts';
 import { pageSerials, registerSerials, removeSerial } from '../../services/devices/serials.ts';
 import * as products from '../../services/products/products.ts';
 

@@ -24,7 +24,7 @@ import { topicActions } from '../../protocol/mqtt.ts';
 import { disconnectClient } from '../broker/broker-sessions.ts';
 import { recordSecurityEvent } from '../accounts/security-events.ts';
 import { provisionAtBroker } from '../broker/provisioning.ts';
-import { readClaimToken } from './claim-tokens.ts';
+import { readClaimToken } from './ownership.ts';
 import { describeConnection } from './devices.ts';
 import type { ServiceContext } from '../../context.ts';
 import { holdToShield } from '../../pacing/rate-limits.ts';

@@ -9,7 +9,7 @@ import type { EventOf, RequestKind, Results } from '../../domain/device/core/eve
 import { notFound, RefusedError, unwrap, type Outcome } from '../../domain/refusal.ts';
 import { isDeviceId } from '../../domain/topics.ts';
 import { callDevice, type RemoteDevice } from '../../objects/calls/stubs.ts';
-import { findOpenOffer } from '../../db/devices/transfers.ts';
+import { findOpenOffer } from '../../db/devices/ownership.ts';
 import { findProduct, type ProductRow } from '../../db/products/products.ts';
 import { productFactsOf } from '../../domain/device/ownership/ownership.ts';
 import { log } from '../../log.ts';

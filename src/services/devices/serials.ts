@@ -11,7 +11,7 @@ import type { ServiceContext } from '../../context.ts';
 import { serialEntrySchema, type SerialResult } from '../../protocol/http/products.ts';
 import { findOwnProduct } from '../products/products.ts';
 import { toIso } from '../../domain/time.ts';
-import { digestOfClaimCode } from './claim-tokens.ts';
+import { digestOfClaimCode } from './ownership.ts';
 
 const maxSerials = 1_000;
 

@@ -6,7 +6,7 @@ import { inPerson } from '../../domain/access.ts';
 import { dayMs, minuteMs } from '../../domain/time.ts';
 import { callDevice } from '../../objects/calls/stubs.ts';
 import type { ServiceContext } from '../../context.ts';
-import { deleteDevice } from '../devices/deletion.ts';
+import { deleteDevice } from '../devices/devices.ts';
 import { devicesPerSlice, runSlice } from './device-slices.ts';
 
 const unusedForMs = 30 * dayMs;
