@@ -138,7 +138,7 @@ const shield = 'CLAIM_FAILURE_LIMIT';
 
 const blocked = new BlockedAddresses();
 
-export async function createClaimToken(
+async function createClaimToken(
   context: ServiceContext,
   actor: Actor,
   expiresInSeconds: number,
