@@ -174,27 +174,22 @@ class Judge {
     ask: (member: Member) => Promise<void>,
   ): Promise<string[]> {
     const rows = new Map<string, CampaignProgress['list'][number]>();
-    const failures: string[] = [];
+    const listed = ({ device }: Member) => rows.get(device.deviceId)?.state;
+    const isUnlike = ([member, state]: [Member, string | null]) =>
+      state === null ? ![undefined, 'waiting', 'superseded'].includes(listed(member)) : listed(member) !== state;
+    let unlike: [Member, string | null][] = [];
     const read = async () => {
       const { total } = await this.#maker.readCampaign(campaignId);
       for (let page = 1; (page - 1) * 100 < total; page += 1)
         for (const row of (await this.#maker.readCampaign(campaignId, page)).list) rows.set(row.deviceId, row);
-      failures.length = 0;
-      const unlike: Member[] = [];
-      for (const [member, state] of said) {
-        const { device, truth } = member;
-        const row = rows.get(device.deviceId);
-        const isListed =
-          state === null ? [undefined, 'waiting', 'superseded'].includes(row?.state) : row?.state === state;
-        if (isListed) continue;
-        unlike.push(member);
-        failures.push(`${device.deviceId} (${truth}) is ${state}, and listed as ${row?.state}`);
-      }
+      unlike = [...said].filter(isUnlike);
       // It may have changed since.
-      await gently(unlike, ask);
-      return failures.length === 0;
+      await gently(unlike, ([member]) => ask(member));
+      return unlike.length === 0;
     };
     await eventually('the list fits', ifAnswered(read), settlesWithinMs).catch(() => undefined);
-    return failures.slice(0, maxExamples);
+    return unlike
+      .slice(0, maxExamples)
+      .map(([member, state]) => `${member.device.deviceId} is ${state}, and listed as ${listed(member)}`);
   }
 }
