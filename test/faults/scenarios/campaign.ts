@@ -17,6 +17,8 @@ const pausesWithinMs = 120_000;
 const toldWithinMs = 600_000;
 /** For the last messages, when no device does anything any more. */
 const settlesWithinMs = 60_000;
+/** All are read once, in three minutes, then those that do not fit. */
+const readWithinMs = 300_000;
 const maxExamples = 5;
 
 /** Of an image that no device keeps, by the place among four devices. */
@@ -158,7 +160,7 @@ class Judge {
       await gently(wrong, ask);
       return (wrong = wrong.filter((member) => !fits(member))).length === 0;
     };
-    await eventually('all fit', ifAnswered(areRight), settlesWithinMs).catch(() => undefined);
+    await eventually('all fit', ifAnswered(areRight), readWithinMs).catch(() => undefined);
     this.facts = [...Map.groupBy(said.values(), String)].map(([state, { length }]) => `${length} ${state}`);
     const describe = (member: Member) =>
       `${member.device.deviceId} ${member.isOverMqtt ? 'over MQTT' : ''} is ${member.truth}, said to be ${said.get(member)}`;
@@ -187,7 +189,7 @@ class Judge {
       await gently(unlike, ([member]) => ask(member));
       return unlike.length === 0;
     };
-    await eventually('the list fits', ifAnswered(read), settlesWithinMs).catch(() => undefined);
+    await eventually('the list fits', ifAnswered(read), readWithinMs).catch(() => undefined);
     return unlike
       .slice(0, maxExamples)
       .map(([member, state]) => `${member.device.deviceId} is ${state}, and listed as ${listed(member)}`);
