@@ -6,18 +6,14 @@ import { onError, onNotFound } from './http/envelope.ts';
 import { readBody, createRouter } from './http/router.ts';
 import { logRequest } from './http/request-log.ts';
 import { createServiceContext } from './http/service-context.ts';
-import { apiKeyRoutes } from './routes/accounts/api-keys.ts';
 import { noticeRoutes } from './routes/accounts/notices.ts';
 import { groupRoutes, sceneRoutes } from './routes/collections.ts';
 import { bulkRoutes } from './routes/bulk.ts';
 import { bridgeRoutes } from './routes/machines/bridge.ts';
 import { brokerHookRoutes } from './routes/broker-hooks/broker-hooks.ts';
-import { deviceCommandRoutes } from './routes/devices/commands.ts';
+import { checkInRoutes, deviceCommandRoutes } from './routes/devices/commands.ts';
 import { deviceFirmwareRoutes, imageRoutes } from './routes/devices/firmware.ts';
-import { deviceGuestLinkRoutes } from './routes/devices/guest-links.ts';
 import { deviceTimesRoutes } from './routes/devices/times.ts';
-import { deviceUsageRoutes } from './routes/devices/usage.ts';
-import { checkInRoutes, deviceWitnessRoutes } from './routes/devices/witness.ts';
 import { blockedSenderRoutes, deviceSharingRoutes, invitationRoutes } from './routes/devices/sharing.ts';
 import { claimTokenRoutes, deviceOwnershipRoutes } from './routes/devices/ownership.ts';
 import { claimRoutes, deviceRoutes } from './routes/devices/devices.ts';
@@ -26,11 +22,9 @@ import { healthRoutes } from './routes/machines/health.ts';
 import { pageRoutes } from './routes/pages.ts';
 import { operatorRoutes } from './routes/machines/operator.ts';
 import { productFirmwareRoutes } from './routes/products/firmware.ts';
-import { productSerialRoutes } from './routes/products/serials.ts';
 import { productRoutes } from './routes/products/products.ts';
 import { referenceRoutes } from './routes/reference.ts';
 import { socketRoutes } from './routes/sockets.ts';
-import { userSessionRoutes } from './routes/accounts/sessions.ts';
 import { userRoutes } from './routes/accounts/users.ts';
 import { webhookRoutes } from './routes/webhooks.ts';
 
@@ -68,13 +62,10 @@ export function createApp() {
 function createApi() {
   return (
     createRouter()
-      .route('/users/api-keys', apiKeyRoutes)
-      .route('/users/me/sessions', userSessionRoutes)
       .route('/users/me/blocked-senders', blockedSenderRoutes)
       .route('/users/me', noticeRoutes)
       .route('/users', userRoutes)
       .route('/products', productRoutes)
-      .route('/products', productSerialRoutes)
       .route('/products', productFirmwareRoutes)
       .route('/invitations', invitationRoutes)
       .route('/claim-tokens', claimTokenRoutes)
@@ -87,10 +78,7 @@ function createApi() {
       .route('/devices', deviceRoutes)
       .route('/devices', deviceSharingRoutes)
       .route('/devices', deviceCommandRoutes)
-      .route('/devices', deviceGuestLinkRoutes)
       .route('/devices', deviceTimesRoutes)
-      .route('/devices', deviceWitnessRoutes)
-      .route('/devices', deviceUsageRoutes)
       .route('/devices', deviceFirmwareRoutes)
   );
 }

@@ -8,8 +8,7 @@ import { finishDeletions } from './services/accounts/own-data.ts';
 import { deliverOutbox } from './services/broker/provisioning.ts';
 import { createContext, type ServiceContext } from './context.ts';
 import { reconcilePresence } from './services/operations/presence-reconciliation.ts';
-import { wakeOverdueDevices } from './services/operations/overdue-devices.ts';
-import { deleteUnusedDevices } from './services/operations/unused-devices.ts';
+import { wakeOverdueDevices, deleteUnusedDevices } from './services/operations/silent-devices.ts';
 import { removeLeftFirmware } from './services/products/firmware.ts';
 import { propagateProductChanges } from './services/products/products.ts';
 

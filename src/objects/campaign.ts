@@ -7,6 +7,7 @@ import { deleteCampaign, setCampaignState } from '../db/products/firmware.ts';
 import { readFigures } from '../db/products/products.ts';
 import { countFailures, isOver, isSettled, mayOffer, pauseCauseOf, type WaveCounts } from '../domain/firmware/waves.ts';
 import { offsetOf, type PageRequest } from '../domain/pagination.ts';
+import type { UpdateReport } from '../domain/device/firmware/updates.ts';
 import { accept, refuse, type Outcome } from '../domain/refusal.ts';
 import { dayMs, hourMs, minuteMs, secondMs, toIso } from '../domain/time.ts';
 import { isDeviceId } from '../domain/topics.ts';
@@ -17,14 +18,14 @@ import type { CampaignState } from '../protocol/vocabulary.ts';
 import { callDevice, resultOr } from './calls/stubs.ts';
 import { within } from './calls/within.ts';
 
-/** As many a second as learn a change of their product (`productDevicesPerSecond`). */
-const perRound = 200;
+/** Each call wakes a device's object. At most half of them are looks while there are devices to offer it to. */
+const perRound = 60;
 const roundMs = secondMs;
 const answerMs = 10 * secondMs;
 /** If the object ends in the midst of a round. */
 const nextRoundMs = 15 * secondMs;
-/** A device whose state lasts is asked after a quarter of that time again. */
-const lookAfterMs = { least: 5 * secondMs, most: 6 * hourMs };
+/** A device tells what becomes of its update. In case that this was lost, and for its presence, it is asked after half as long again. */
+const lookAfterMs = { least: minuteMs, most: 6 * hourMs };
 /** Until then a device that restarts counts as there. */
 const restartMs = 5 * minuteMs;
 /** While its time has not come, and while D1 does not answer. */
@@ -51,15 +52,16 @@ type Run = CampaignOrder & {
 };
 type Item = CampaignView['list'][number];
 type Row = Omit<Item, 'since'> & { since: number };
-type Report = Pick<Item, 'state' | 'reason'> & { isOnline: boolean; usuallyAway: number | null };
+type Report = Omit<UpdateReport, 'reason'> & Pick<Item, 'reason'> & { usuallyAway?: number };
 
 const beginning = { wave: 0, isFilled: false, forgiven: { failures: 0, away: 0 }, settledAtMs: null };
 const openStates = "('offered', 'accepted', 'downloading', 'downloaded', 'restarting', 'postponed')";
 /** Devices that have restarted, or should have. */
 const updatedStates = "('restarting', 'proved', 'rolled_back', 'unknown', 'failed')";
 /** Its object has not begun, or never will again. */
-const gone: Report = { state: 'skipped', reason: 'not_active', isOnline: true, usuallyAway: null };
+const gone: Report = { state: 'skipped', reason: 'not_active', isOnline: true };
 const notFound = refuse({ kind: 'not_found', what: 'campaign' });
+const isNext = ({ wave }: Run) => `state = 'waiting' AND wave <= ${wave}`;
 
 export class Campaign extends DurableObject<Env> {
   readonly #campaignId = this.ctx.id.name ?? '';
@@ -122,10 +124,12 @@ export class Campaign extends DurableObject<Env> {
     return accept(null);
   }
 
-  /** Something became of the device's update. */
-  async look(deviceId: string): Promise<void> {
-    if (this.#run === undefined) return;
-    this.#sql.exec('UPDATE device SET lookAt = 0 WHERE deviceId = ?', deviceId);
+  /** Something became of the device's update. Reports that overtook each other are put right when it is asked. */
+  async report(deviceId: string, report: UpdateReport): Promise<void> {
+    const query = 'SELECT * FROM device WHERE deviceId = ?';
+    const [row] = this.#run === undefined ? [] : this.#sql.exec<Row>(query, deviceId);
+    if (row === undefined) return;
+    this.#note(row, report);
     const alarmAt = (await this.ctx.storage.getAlarm()) ?? Infinity;
     if (alarmAt > Date.now() + roundMs) await this.ctx.storage.setAlarm(Date.now() + roundMs);
   }
@@ -143,10 +147,10 @@ export class Campaign extends DurableObject<Env> {
         return;
       }
       await this.#fillWave(run);
-      const looks = this.#take(`(${this.#isWatched}) AND lookAt <= ${nowMs}`, nowMs, perRound);
-      const offers = this.#mayOffer
-        ? this.#take(`state = 'waiting' AND wave <= ${run.wave}`, nowMs, perRound - looks.length)
-        : [];
+      const isOffering = this.#isOffering;
+      const room = isOffering ? perRound / 2 : perRound;
+      const looks = this.#take(`(${this.#isWatched}) AND lookAt <= ${nowMs}`, nowMs, room);
+      const offers = isOffering ? this.#take(isNext(run), nowMs, perRound - looks.length) : [];
       await within(roundMs, Promise.all([...looks, ...offers].map((row) => this.#ask(run, row))));
       this.#judge();
       await this.#writeState();
@@ -166,6 +170,11 @@ export class Campaign extends DurableObject<Env> {
   get #mayOffer(): boolean {
     const run = this.#run;
     return run?.state === 'running' && mayOffer(run.order, Date.now());
+  }
+
+  get #isOffering(): boolean {
+    const run = this.#run;
+    return run !== undefined && this.#mayOffer && this.#rows(`${isNext(run)} LIMIT 1`).length > 0;
   }
 
   /** Lists devices of the present wave, in the order of their rows in D1, behind those of the waves before. */
@@ -221,11 +230,11 @@ export class Campaign extends DurableObject<Env> {
   #note(row: Row, { state, reason, isOnline, usuallyAway }: Report): void {
     const nowMs = Date.now();
     const since = row.state === state ? row.since : nowMs;
-    const lookAt = nowMs + Math.min(Math.max((nowMs - since) / 4, lookAfterMs.least), lookAfterMs.most);
+    const lookAt = nowMs + Math.min(Math.max((nowMs - since) / 2, lookAfterMs.least), lookAfterMs.most);
     this.#sql.exec(
       `UPDATE device SET state = ?, reason = ?, since = ?, lookAt = ?, isAway = ?, usuallyAway = coalesce(?, usuallyAway)
        WHERE deviceId = ?`,
-      ...[state, reason, since, lookAt, isOnline ? 0 : 1, usuallyAway, row.deviceId],
+      ...[state, reason, since, lookAt, isOnline ? 0 : 1, usuallyAway ?? null, row.deviceId],
     );
   }
 
@@ -272,8 +281,7 @@ export class Campaign extends DurableObject<Env> {
       .exec<{ at: number | null }>(`SELECT min(lookAt) AS at FROM device WHERE ${this.#isWatched}`)
       .one();
     const isFilling = run.state === 'running' && !run.isFilled;
-    const isOffering = this.#mayOffer && this.#rows(`state = 'waiting' AND wave <= ${run.wave} LIMIT 1`).length > 0;
-    const next = [at ?? Infinity, isFilling || isOffering ? nowMs : nowMs + lookAfterMs.most];
+    const next = [at ?? Infinity, isFilling || this.#isOffering ? nowMs : nowMs + lookAfterMs.most];
     const waits = run.settledAtMs === null ? nowMs + waitMs : run.settledAtMs + run.order.waitSeconds * secondMs;
     if (run.state === 'running') next.push(waits);
     if (run.written !== run.state) next.push(nowMs + waitMs);

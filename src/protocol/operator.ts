@@ -21,20 +21,11 @@ export const passwordResetSchema = z.object({
   link: z.string().nullable(),
   expiresAt: z.string(),
 });
-export const sliceDoneSchema = z.object({
-  done: z.int(),
-  failed: z.int(),
-  cursor: z.int().nullable(),
-});
+const endSchema = z.object({ failed: z.int(), cursor: z.int().nullable() });
+export const sliceDoneSchema = endSchema.extend({ done: z.int() });
 export type SliceDone = z.infer<typeof sliceDoneSchema>;
 
-export const reconciledSchema = z.object({
-  checked: z.int(),
-  inactive: z.int(),
-  deleted: z.int(),
-  failed: z.int(),
-  cursor: z.int().nullable(),
-});
+export const reconciledSchema = endSchema.extend({ checked: z.int(), inactive: z.int(), deleted: z.int() });
 export type Reconciled = z.infer<typeof reconciledSchema>;
 
 /** Of an account or a device: facts to be shown, and its last events. */

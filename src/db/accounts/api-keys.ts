@@ -5,7 +5,7 @@ import { runTogether, type Database, insertSelect } from '../client.ts';
 import { lengthOf, readPageByIndex } from '../pages.ts';
 import { apiKeys, users } from '../schema/accounts.ts';
 import { claimTokens, deviceInvitations } from '../schema/devices.ts';
-import { limitOf, type UserLimits } from './user-limits.ts';
+import { limitOf, type UserLimits } from './users.ts';
 
 export type ApiKeyRow = typeof apiKeys.$inferSelect;
 

@@ -7,8 +7,8 @@ import { countGoingOffline } from '../measurements.ts';
 import { users } from '../schema/accounts.ts';
 import { deviceMembers, devices } from '../schema/devices.ts';
 import { productDeviceCounts, products } from '../schema/products.ts';
-import { limitOf, type UserLimits } from '../accounts/user-limits.ts';
-import { addUsage } from '../products/usage.ts';
+import { limitOf, type UserLimits } from '../accounts/users.ts';
+import { addUsage } from '../products/products.ts';
 import type { Projection } from '../../domain/device/core/events.ts';
 import { dayMs, hourMs } from '../../domain/time.ts';
 

@@ -1,16 +1,17 @@
-// Lists of a user's own and shared devices, newest first. A list costs what its page costs and, up to a limit, what stands before
-// it, however many devices there are: counters give the total (`device_counts`, `member_counts`), an index on each filter the rows.
-import { and, count, desc, eq, gte, lt, sql, type SQL, type SQLWrapper } from 'drizzle-orm';
+// Lists of a user's own and shared devices, newest first, and what a search finds of them. A list costs what its page costs and, up to a
+// limit, what stands before it, however many devices there are: counters give the total (`device_counts`, `member_counts`), an index on
+// each filter the rows. A search reads from each index as many rows as the limit says, and what else is asked for is looked for among them.
+import { and, count, desc, eq, gte, lt, sql, type SQL, type SQLWrapper, asc, inArray } from 'drizzle-orm';
 import { unionAll } from 'drizzle-orm/sqlite-core';
 import type { DeviceStatusCode } from '../../domain/device-status.ts';
 import { offsetOf, type ListPosition, type PageRequest } from '../../domain/pagination.ts';
 import { memberRoles } from '../../protocol/vocabulary.ts';
 import type { Database } from '../client.ts';
-import { selectDevices, type DeviceWithProduct } from './devices.ts';
+import { selectDevices, type DeviceWithProduct, type DeviceRow } from './devices.ts';
 import { deviceCounts, deviceMembers, devices, memberCounts } from '../schema/devices.ts';
 import { products } from '../schema/products.ts';
 
-export const listRoles = ['owner', ...memberRoles] as const;
+const listRoles = ['owner', ...memberRoles] as const;
 type ListRole = (typeof listRoles)[number];
 
 export type DeviceFilter = {
@@ -23,7 +24,7 @@ export type DeviceFilter = {
   deviceIds?: readonly string[] | null | undefined;
 };
 
-export type ListedDevice = DeviceWithProduct & { role: ListRole };
+type ListedDevice = DeviceWithProduct & { role: ListRole };
 
 export async function listDevices(
   db: Database,
@@ -163,4 +164,77 @@ export async function countByStatus(db: Database) {
     disabled: of(disabled),
   };
   return (await db.select(sums).from(deviceCounts).get()) ?? { inactive: 0, online: 0, offline: 0, disabled: 0 };
+}
+
+type Candidate = Pick<DeviceRow, 'id' | 'deviceId' | 'searchName' | 'productId' | 'status'>;
+
+/** Rows that a search reads from each index. */
+const maxRead = 500;
+
+/** Sorted by name. `isCut`: there may be more than was looked at. `maySeeSerials`: own devices are found by serial number. */
+export async function searchDevices(
+  db: Database,
+  filter: DeviceFilter & { search: string },
+  { page, size }: PageRequest,
+  maySeeSerials: boolean,
+): Promise<{ total: number; isCut: boolean; rows: ListedDevice[] }> {
+  const { userId, role, productKey, statusCode, deviceIds } = filter;
+  const { id, deviceId, deviceSN, searchName, ownerId, productId, status } = devices;
+  const candidate = { id, deviceId, searchName, productId, status };
+  const last = String.fromCodePoint(0x10ffff);
+  const text = filter.search.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
+  const own = (wanted: SQL | undefined) =>
+    db
+      .select(candidate)
+      .from(devices)
+      .where(and(eq(ownerId, userId), wanted));
+  const shared = memberRoles.map((as) => {
+    const newest = db
+      .select({ deviceRow: deviceMembers.deviceRow })
+      .from(deviceMembers)
+      .where(and(eq(deviceMembers.userId, userId), eq(deviceMembers.role, as)))
+      .orderBy(desc(deviceMembers.deviceCreatedAt), desc(deviceMembers.deviceRow))
+      .limit(maxRead)
+      .as('newest');
+    return db
+      .select(candidate)
+      .from(newest)
+      .innerJoin(devices, eq(id, newest.deviceRow))
+      .where(sql`substr(${searchName}, 1, length(${text})) = ${text} or ${deviceId} = ${text}`);
+  });
+  const serial = sql`${deviceSN} collate nocase`;
+  const startsSerial = sql`${serial} >= ${text} and ${serial} < ${text + last}`;
+  const [product, byName, bySerial, byId, operated, viewed] = await db.batch([
+    db
+      .select({ id: products.id })
+      .from(products)
+      .where(eq(products.productKey, productKey ?? '')),
+    own(and(gte(searchName, text), lt(searchName, text + last)))
+      .orderBy(asc(searchName))
+      .limit(maxRead),
+    own(maySeeSerials ? startsSerial : sql`false`)
+      .orderBy(serial)
+      .limit(maxRead),
+    own(eq(deviceId, text)),
+    ...(shared as [(typeof shared)[number], (typeof shared)[number]]),
+  ]);
+  const isWanted = (row: Candidate) =>
+    (productKey === undefined || row.productId === product[0]?.id) &&
+    (!deviceIds || deviceIds.includes(row.deviceId)) &&
+    (statusCode === undefined || row.status === statusCode);
+  const found = new Map<number, { name: string; role: ListedDevice['role'] }>();
+  const byRole = { owner: [...byName, ...bySerial, ...byId], operator: operated, viewer: viewed };
+  for (const as of role === undefined ? listRoles : [role]) {
+    for (const row of byRole[as].filter(isWanted)) found.set(row.id, { name: row.searchName ?? '', role: as });
+  }
+  const sorted = [...found].sort(([aId, a], [bId, b]) => (a.name < b.name ? -1 : a.name > b.name ? 1 : aId - bId));
+  const shown = new Map(sorted.slice((page - 1) * size, page * size));
+  const ids = [...shown.keys()];
+  const rows = ids.length === 0 ? [] : await selectDevices(db).where(inArray(id, ids));
+  rows.sort((a, b) => ids.indexOf(a.device.id) - ids.indexOf(b.device.id));
+  return {
+    total: sorted.length,
+    isCut: byName.length === maxRead || bySerial.length === maxRead,
+    rows: rows.map((row) => ({ ...row, role: shown.get(row.device.id)?.role ?? 'owner' })),
+  };
 }

@@ -1,9 +1,10 @@
-// Queries on products and on changes that are still to be delivered. A deleted product keeps its row, so that its key stays
-// reserved for its owner; only `insertProduct` reads such rows.
-import { and, asc, eq, isNull, notExists, sql, type SQL } from 'drizzle-orm';
+// Queries on products, on their serial numbers and usage, and on changes that are still to be delivered. A deleted product keeps its row, so
+// that its key stays reserved for its owner; only `insertProduct` reads such rows. A serial that was registered before it activates has a
+// record without a session. Usage is sums of a day, to which each device adds its own with its projection.
+import { and, asc, eq, isNull, notExists, sql, type SQL, between, getTableColumns, desc, inArray } from 'drizzle-orm';
 import type { PageRequest } from '../../domain/pagination.ts';
 import { findRow, insertSelect, runTogether, takeExcluded, type Database } from '../client.ts';
-import { countOf, readPageByIndex } from '../pages.ts';
+import { countOf, readPageByIndex, readPage } from '../pages.ts';
 import { users } from '../schema/accounts.ts';
 import { deviceCounts, devices } from '../schema/devices.ts';
 import {
@@ -12,8 +13,11 @@ import {
   productCounts,
   productDeviceCounts,
   products,
+  productUsage,
 } from '../schema/products.ts';
-import { limitOf, type UserLimits } from '../accounts/user-limits.ts';
+import { limitOf, type UserLimits } from '../accounts/users.ts';
+import type { Projection } from '../../domain/device/core/events.ts';
+import { secondsOf, sumOf } from '../../domain/device/usage/usage.ts';
 
 export type ProductRow = typeof products.$inferSelect;
 type NewProduct = Omit<ProductRow, 'id' | 'projectId' | 'deletedAt'>;
@@ -179,4 +183,86 @@ export async function finishProductChange(database: Database, productId: number,
   const isOfThen = and(eq(productChanges.productId, productId), eq(productChanges.changedAt, changedAt));
   const result = await database.delete(productChanges).where(isOfThen);
   return result.meta.changes === 1;
+}
+
+const { productId, day, ...sums } = getTableColumns(productUsage);
+const added = Object.fromEntries(
+  Object.entries(sums).map(([name, column]) => [name, sql.raw(`${column.name} + excluded.${column.name}`)] as const),
+);
+
+/** For a batch that then writes the projection: adds nothing if D1 has the projection, or the day, already. */
+export function addUsage(database: Database, deviceId: string, { version, usage = [] }: Projection) {
+  return usage.map((one) => {
+    const { onSeconds, offSeconds, unknownSeconds } = secondsOf(one);
+    const seconds = sql`${onSeconds}, ${offSeconds}, ${unknownSeconds}`;
+    const isNew = sql`device_id = ${deviceId} and projection_version < ${version} and usage_day < ${one.day}`;
+    return database
+      .insert(productUsage)
+      .select(
+        sql`select product_id, ${one.day}, 1, ${seconds}, ${sumOf(one.presses)}, ${one.failures} from ${devices} where ${isNew}`,
+      )
+      .onConflictDoUpdate({ target: [productId, day], set: added });
+  });
+}
+
+/** Oldest first. */
+export function listProductUsage(database: Database, product: number, first: number, last: number) {
+  const isWanted = and(eq(productId, product), between(day, first, last));
+  const columns = { day, ...sums };
+  return database.select(columns).from(productUsage).where(isWanted).orderBy(asc(day));
+}
+
+export type NewSerial = Pick<typeof devices.$inferSelect, 'deviceId' | 'deviceSN' | 'name' | 'claimCodeDigest'>;
+
+/** One statement. `missing`: registers as many as the limit allows. `others`: sets claim codes of serials that have not activated. */
+export async function putSerials(
+  db: Database,
+  productId: number,
+  { missing, others }: Record<'missing' | 'others', readonly NewSerial[]>,
+  nowMs: number,
+  limits: UserLimits<'devicesPerProduct'>,
+): Promise<void> {
+  const serials = [...missing, ...others];
+  const rows = JSON.stringify(serials.map((row) => [row.deviceId, row.deviceSN, row.name, row.claimCodeDigest]));
+  const all = sql`coalesce((select devices from ${productDeviceCounts} where product_id = ${productId}), 0)`;
+  await db.run(sql`
+      insert into ${devices}
+        (device_id, product_id, device_sn, owner_id, project_id, name, firmware_version, chip_model, connection_status,
+         claim_code_digest, registered_at, created_at)
+      select value ->> 0, ${products.id}, value ->> 1, ${products.ownerId}, ${products.projectId}, value ->> 2, '', '', 0,
+        value ->> 3, ${nowMs}, ${nowMs}
+      from json_each(${rows}), ${products}
+      where ${products.id} = ${productId} and ${products.deletedAt} is null
+        and (key >= ${missing.length} or ${all} + key < ${limitOf(products.ownerId, 'devicesPerProduct', limits)})
+      on conflict (product_id, device_sn) do update set claim_code_digest = excluded.claim_code_digest
+        where claim_code_digest is null and activated_at is null`);
+}
+
+export async function findSerials(db: Database, productId: number, serials: readonly string[]) {
+  const wanted = sql`(select value from json_each(${JSON.stringify(serials)}))`;
+  const rows = await db
+    .select({ deviceSN: devices.deviceSN, deviceId: devices.deviceId, claimCodeDigest: devices.claimCodeDigest })
+    .from(devices)
+    .where(and(eq(devices.productId, productId), inArray(devices.deviceSN, wanted)));
+  return new Map(rows.map((row) => [row.deviceSN, row]));
+}
+
+export async function listSerials(db: Database, productId: number, page: PageRequest) {
+  const total = db
+    .select({ total: productDeviceCounts.devices })
+    .from(productDeviceCounts)
+    .where(eq(productDeviceCounts.productId, productId));
+  const { deviceSN, deviceId, registeredAt, activatedAt, claimedAt, claimCodeDigest, isDisabled } = devices;
+  const rows = db
+    .select({ deviceSN, deviceId, registeredAt, activatedAt, claimedAt, claimCodeDigest, isDisabled })
+    .from(devices)
+    .where(eq(devices.productId, productId))
+    .orderBy(desc(devices.id));
+  return readPage(db, total, rows.$dynamic(), page);
+}
+
+export async function deleteSerial(db: Database, productId: number, deviceSN: string): Promise<boolean> {
+  const isUnused = and(eq(devices.productId, productId), eq(devices.deviceSN, deviceSN), isNull(devices.activatedAt));
+  // The count of changed rows has those of triggers in it.
+  return (await db.delete(devices).where(isUnused).returning({ id: devices.id })).length === 1;
 }

@@ -204,14 +204,11 @@ export class DeviceSession extends DurableObject<Env> {
   }
 
   /** What became of the offer of a campaign. `usuallyAway`: of the device's last days; null if not `isNew`. */
-  offerUpdate(
-    offer: Offer,
-    isStopped: boolean,
-    isNew: boolean,
-  ): Outcome<UpdateReport & { usuallyAway: number | null }> {
+  offerUpdate(offer: Offer, isStopped: boolean, isNew: boolean): Outcome<UpdateReport & { usuallyAway?: number }> {
     const offered = this.#device.decide({ kind: 'update_offered', offer, isStopped });
     if (!offered.ok) return offered;
-    const usuallyAway = isNew ? shareAway(this.#device.storage.listEvents().transitions, Date.now()) : null;
+    if (!isNew) return offered;
+    const usuallyAway = shareAway(this.#device.storage.listEvents().transitions, Date.now());
     return accept({ ...offered.value, usuallyAway });
   }
 

@@ -130,7 +130,7 @@ export class DeviceEffects {
       case 'send_image':
         return this.#sendImage(effect);
       case 'tell_campaign':
-        return this.#tellCampaign(effect.campaignId);
+        return this.#tellCampaign(effect);
       case 'tell_homes':
         return this.#tellHomes();
       case 'learn_webhooks':
@@ -275,8 +275,8 @@ export class DeviceEffects {
     await this.#parts.commands.send(topicOf(identity, topicActions[action]), JSON.stringify(body));
   }
 
-  async #tellCampaign(campaignId: string): Promise<void> {
-    await hasAnswer(callCampaign(this.#env, campaignId, 'idempotent').look(this.#deviceId));
+  async #tellCampaign({ campaignId, report }: EffectOf<'tell_campaign'>): Promise<void> {
+    await hasAnswer(callCampaign(this.#env, campaignId, 'idempotent').report(this.#deviceId, report));
   }
 
   async #tellHomes(): Promise<void> {

@@ -10,7 +10,7 @@ import {
   strictSchema,
 } from './common.ts';
 import { reactivationPolicies } from '../vocabulary.ts';
-import { claimCodeSchema } from './serials.ts';
+import { claimCodeSchema } from './products.ts';
 
 const emailSchema = z.email().max(254).openapi({ example: 'buyer@example.com' });
 

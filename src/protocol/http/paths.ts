@@ -1,8 +1,7 @@
 // What stands in the paths of routes, by its name there. Any text, because what has not the form of an id is not found.
 import { z } from '@hono/zod-openapi';
-import { keyIdSchema } from './api-keys.ts';
 import { anyProductKeySchema, deviceIdSchema, deviceSNSchema, shortIdSchema } from './common.ts';
-import { sessionIdSchema } from './users.ts';
+import { keyIdSchema, sessionIdSchema } from './users.ts';
 
 export const pathSchemas = {
   bulkId: shortIdSchema,

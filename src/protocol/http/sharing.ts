@@ -1,7 +1,8 @@
-// Requests and answers of sharing a device: members and invitations. Shapes only.
+// Requests and answers of sharing a device: members, invitations and guest links (decision: ownership). Shapes only.
 import { z } from '@hono/zod-openapi';
+import { controlBodySchema, sentParamsSchema } from './commands.ts';
 import { deviceIdSchema, instantSchema, objectSchema, pageSchema, shortIdSchema, strictSchema } from './common.ts';
-import { memberRoles } from '../vocabulary.ts';
+import { guestLinkStates, memberRoles } from '../vocabulary.ts';
 
 const emailSchema = z.string().openapi({ format: 'email', example: 'grace@example.com' });
 const roleSchema = z.enum(memberRoles).openapi({
@@ -55,3 +56,39 @@ export const acceptedInvitationSchema = objectSchema('AcceptedInvitation', {
   deviceId: deviceIdSchema,
   role: roleSchema,
 });
+
+export const guestLinkBodySchema = z
+  .strictObject({
+    // If it is missing the answer is that of a control body without a parameter.
+    command: controlBodySchema.optional(),
+    maxUses: z.int().min(1).optional().openapi({ description: 'By default, and at most, 1000.', example: 1 }),
+    expiresAt: z.iso.datetime({ offset: true }).openapi({
+      description: 'At most 30 days from now.',
+      example: '2026-03-01T12:00:00.000Z',
+    }),
+  })
+  .openapi('GuestLinkRequest', { required: ['command', 'expiresAt'] });
+
+const guestLinkSchema = objectSchema('GuestLink', {
+  linkId: shortIdSchema,
+  command: sentParamsSchema,
+  maxUses: z.int().openapi({ example: 1 }),
+  uses: z.int().openapi({ description: 'Those that reached nobody do not count.', example: 0 }),
+  state: z.enum(guestLinkStates).openapi({ description: '`ended`: the device was disabled.', example: 'open' }),
+  createdAt: instantSchema,
+  expiresAt: instantSchema,
+  lastUsedAt: instantSchema.nullable(),
+});
+
+export const newGuestLinkSchema = guestLinkSchema
+  .extend({
+    url: z.string().openapi({
+      description: 'The page with the button. Shown this once.',
+      example: 'https://api.example.com/g/8k2m4n6p3h5k7m9p2q4r6s8tYw3mN8pQ2rS6tV9xB4cD7fG1hJ',
+    }),
+  })
+  .openapi('NewGuestLink');
+
+export const guestLinkPageSchema = pageSchema(guestLinkSchema).openapi('GuestLinkPage');
+
+export const revokedGuestLinkSchema = objectSchema('RevokedGuestLink', { linkId: shortIdSchema });

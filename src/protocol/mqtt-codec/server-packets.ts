@@ -36,25 +36,18 @@ export function encodeConnack(level: ProtocolLevel, code: number, announced?: An
   if (announced === undefined) return packet(0x20, [0, code, 0]);
   const { keepAliveSeconds, assignedClientId: clientId } = announced;
   const properties = [
-    ...(clientId === undefined
+    clientId === undefined
       ? []
-      : [propertyIds.assignedClientId, ...uint16(clientId.length), ...encoder.encode(clientId)]),
-    ...(keepAliveSeconds === undefined ? [] : [propertyIds.serverKeepAlive, ...uint16(keepAliveSeconds)]),
-    propertyIds.sessionExpiry,
-    ...uint32(0),
-    propertyIds.receiveMaximum,
-    ...uint16(announced.receiveMaximum),
-    propertyIds.maximumQos,
-    1,
-    propertyIds.retainAvailable,
-    0,
-    propertyIds.maximumPacketSize,
-    ...uint32(announced.maxPacketBytes),
-    propertyIds.subscriptionIdsAvailable,
-    announced.takesSubscriptionIds === true ? 1 : 0,
-    propertyIds.sharedAvailable,
-    0,
-  ];
+      : [propertyIds.assignedClientId, ...uint16(clientId.length), ...encoder.encode(clientId)],
+    keepAliveSeconds === undefined ? [] : [propertyIds.serverKeepAlive, ...uint16(keepAliveSeconds)],
+    [propertyIds.sessionExpiry, ...uint32(0)],
+    [propertyIds.receiveMaximum, ...uint16(announced.receiveMaximum)],
+    [propertyIds.maximumQos, 1],
+    [propertyIds.retainAvailable, 0],
+    [propertyIds.maximumPacketSize, ...uint32(announced.maxPacketBytes)],
+    [propertyIds.subscriptionIdsAvailable, announced.takesSubscriptionIds === true ? 1 : 0],
+    [propertyIds.sharedAvailable, 0],
+  ].flat();
   return packet(0x20, [0, code, properties.length, ...properties]);
 }
 

@@ -1,7 +1,7 @@
-// Accounts and sessions (contract 4.1): parse, one service call, answer. No rule lives here.
-import { inPersonFor, readBearer, signedInFor } from '../../http/authenticate.ts';
+// Accounts, sessions and API keys (contract 4.1): parse, one service call, answer. No rule lives here.
+import { confirmedFor, inPersonFor, readBearer, signedInFor } from '../../http/authenticate.ts';
 import { limitedBy, limitRate, readUserAgent } from '../../http/client-address.ts';
-import { answer, declaring, signedInErrors } from '../../http/envelope.ts';
+import { answer, confirmedErrors, declaring, signedInErrors } from '../../http/envelope.ts';
 import { jsonBody, createRouter, paged, routesAbout } from '../../http/router.ts';
 import * as schemas from '../../protocol/http/users.ts';
 import {
@@ -11,14 +11,23 @@ import {
   registerUser,
   requestVerification,
 } from '../../services/accounts/accounts.ts';
+import { createApiKey, pageApiKeys, removeApiKey } from '../../services/accounts/api-keys.ts';
 import { deleteOwnAccount, exportOwnData } from '../../services/accounts/own-data.ts';
 import { verifyEmail } from '../../services/accounts/email-verification.ts';
 import { requestPasswordReset, resetPassword } from '../../services/accounts/password-resets.ts';
 import { pageSecurityEvents } from '../../services/accounts/security-events.ts';
-import { logIn, logOut, refreshSession } from '../../services/accounts/sessions.ts';
+import {
+  endSession,
+  endSessions,
+  logIn,
+  logOut,
+  pageSessions,
+  refreshSession,
+} from '../../services/accounts/sessions.ts';
 
 const route = routesAbout('Users');
 const signingIn = routesAbout('Signing in');
+const aboutKeys = routesAbout('API keys');
 const inPerson = inPersonFor('manageSessions');
 const asUser = declaring(inPerson, ...signedInErrors);
 const likeLogin = declaring(limitedBy('LOGIN_LIMIT', inPerson), ...signedInErrors);
@@ -27,6 +36,8 @@ const deleting = declaring(limitedBy('LOGIN_LIMIT', ofAccount), ...signedInError
 const refreshing = declaring({ middleware: limitRate('REFRESH_LIMIT') }, ...signedInErrors);
 const registering = declaring({ middleware: limitRate('REGISTER_LIMIT') }, 'invalid_request', 'forbidden');
 const asStranger = declaring({ middleware: limitRate('LOGIN_LIMIT') }, 'invalid_request', 'too_many_requests');
+const onKeys = declaring(inPersonFor('manageKeys'), ...signedInErrors);
+const makingKeys = declaring(confirmedFor('manageKeys'), ...confirmedErrors);
 const resetSummary = 'Ask for a mail with which a forgotten password can be set anew';
 const eventsSummary = 'List what concerned the safety of your account in 90 days, newest first';
 const registerErrors = ['too_many_requests', 'weak_password', 'email_exists', 'username_exists'] as const;
@@ -107,6 +118,31 @@ export const userRoutes = createRouter()
     },
   )
   .openapi(
+    route(
+      'get',
+      '/me/sessions',
+      paged(asUser('List your sessions, the last used first', schemas.ownSessionPageSchema)),
+    ),
+    (c) => answer(c, pageSessions(c.var.context, c.var.caller, c.req.valid('query'))),
+  )
+  .openapi(
+    route('delete', '/me/sessions/{sessionId}', {
+      ...asUser('End one of your sessions', schemas.endedSessionSchema, 'not_found'),
+      description:
+        'Its refresh token is gone at once. An access token that was issued before reads and controls until it expires, and ' +
+        'changes nothing.',
+    }),
+    (c) => answer(c, endSession(c.var.context, c.var.caller, c.req.valid('param').sessionId)),
+  )
+  .openapi(
+    route('delete', '/me/sessions', {
+      ...asUser('End all of your sessions, or all others', schemas.endedSessionsSchema),
+      description: 'As for a single one. With `keep=current` the session of this request goes on.',
+      request: { query: schemas.endSessionsQuerySchema },
+    }),
+    (c) => answer(c, endSessions(c.var.context, c.var.caller, c.req.valid('query').keep === 'current')),
+  )
+  .openapi(
     route('get', '/me/security-events', {
       ...paged(asUser(eventsSummary, schemas.securityEventPageSchema)),
     }),
@@ -167,4 +203,32 @@ export const userRoutes = createRouter()
       request: { body: jsonBody(schemas.resetBodySchema) },
     }),
     (c) => answer(c, resetPassword(c.var.context, c.req.valid('json'))),
+  )
+  .openapi(
+    aboutKeys('post', '/api-keys', {
+      ...makingKeys(
+        'Create an API key',
+        schemas.createdApiKeySchema,
+        'not_found',
+        'device_not_found',
+        'too_many_api_keys',
+      ),
+      description:
+        'The value is shown this once. A user has at most 20 keys, or as many as the operator allows. A key may be held to ' +
+        'scopes and to the devices of one product; without them it may do everything that keys may. `manage` amounts to ' +
+        'owning the devices: it makes messaging passwords, claims devices and invites users.',
+      request: { body: jsonBody(schemas.apiKeyBodySchema) },
+    }),
+    (c) => answer(c, createApiKey(c.var.context, c.var.caller.userId, c.req.valid('json'))),
+  )
+  .openapi(
+    aboutKeys('get', '/api-keys', paged(onKeys('List your API keys, newest first', schemas.apiKeyPageSchema))),
+    (c) => answer(c, pageApiKeys(c.var.context, c.var.caller.userId, c.req.valid('query'))),
+  )
+  .openapi(
+    aboutKeys('delete', '/api-keys/{keyId}', {
+      ...onKeys('Delete an API key', schemas.deletedApiKeySchema, 'forbidden', 'not_found'),
+      description: 'Its guest links, its claim tokens and its open invitations end with it.',
+    }),
+    (c) => answer(c, removeApiKey(c.var.context, c.var.caller.userId, c.req.valid('param').keyId)),
   );

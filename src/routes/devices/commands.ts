@@ -1,16 +1,27 @@
-// Commands to a device over HTTP (contract 4.3, decision: control): parse, one service call, answer.
+// Commands to a device (contract 4.3, decision: control), its witness, and check-ins at `/w/{token}`, over HTTP: parse, one service
+// call, answer.
+import type { Context } from 'hono';
 import { signedInFor } from '../../http/authenticate.ts';
 import { answer, commandErrors, declaring, deviceErrors } from '../../http/envelope.ts';
 import { limitedBy } from '../../http/client-address.ts';
-import { jsonBody, createRouter, routesAbout, paged } from '../../http/router.ts';
+import { type AppEnv, jsonBody, createRouter, routesAbout, paged } from '../../http/router.ts';
 import * as schemas from '../../protocol/http/commands.ts';
+import { deletedDeviceSchema } from '../../protocol/http/devices.ts';
+import * as witnessSchemas from '../../protocol/http/witness.ts';
 import { cancelCommand, controlDevice, pageCommands, readCommand } from '../../services/devices/control.ts';
+import { checkIn, witnessOf } from '../../services/devices/witness.ts';
 
 const route = routesAbout('Commands');
+const aboutWitness = routesAbout('Witness');
 const maySend = declaring(limitedBy('CONTROL_LIMIT', signedInFor('control')), ...commandErrors, 'broker_unavailable');
 const mayControl = declaring(signedInFor('control'), ...deviceErrors);
 const mayRead = declaring(signedInFor('readCommands'), ...deviceErrors);
 const mayFollow = declaring(signedInFor('readCommands'), 'unauthorized', 'forbidden', 'device_not_found', 'not_found');
+const mayReadWitness = declaring(signedInFor('readReports'), ...deviceErrors, 'not_found');
+const mayManageWitness = declaring(signedInFor('manageWitness'), ...deviceErrors, 'device_not_activated');
+const witnessPath = '/{deviceId}/witness';
+
+const witness = (c: Context<AppEnv>) => witnessOf(c.var.context, c.var.caller, c.req.param('deviceId') ?? '');
 
 export const deviceCommandRoutes = createRouter()
   .openapi(
@@ -56,4 +67,33 @@ export const deviceCommandRoutes = createRouter()
       description: 'What was published to a device that is there cannot be taken back: 400, with the state it is in.',
     }),
     (c) => answer(c, cancelCommand(c.var.context, c.var.caller, c.req.valid('param'))),
+  )
+  .openapi(
+    aboutWitness('get', witnessPath, mayReadWitness('Read the witness of a device', witnessSchemas.witnessSchema)),
+    (c) => answer(c, witness(c).read()),
+  )
+  .openapi(
+    aboutWitness('put', witnessPath, {
+      ...mayManageWitness(
+        'Set what sees whether a press worked',
+        witnessSchemas.setWitnessSchema,
+        'too_many_witnesses',
+        'not_found',
+      ),
+      request: { body: jsonBody(witnessSchemas.witnessBodySchema) },
+      description:
+        'Each command then ends as `witnessed` or `not_witnessed`, by what is seen after it was published. A witness acts on nothing else.',
+    }),
+    (c) => answer(c, witness(c).set(c.req.valid('json'))),
+  )
+  .openapi(
+    aboutWitness('delete', witnessPath, mayManageWitness('Remove the witness of a device', deletedDeviceSchema)),
+    (c) => answer(c, witness(c).remove()),
   );
+
+/** No GET: previews of links must not check in. */
+export const checkInRoutes = createRouter();
+checkInRoutes.post('/:token', async (c) => {
+  await checkIn(c.var.context, c.req.param('token'));
+  return c.body(null, 204);
+});

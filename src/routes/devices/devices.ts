@@ -1,23 +1,32 @@
-// Devices over HTTP (contract 2.6, 4.3), except their commands: parse, one service call, answer.
+// Devices over HTTP (contract 2.6, 4.3), with their usage and history, except their commands: parse, one service call, answer.
 import { z } from '@hono/zod-openapi';
 import type { Context } from 'hono';
 import { signedInFor } from '../../http/authenticate.ts';
 import { limitRate } from '../../http/client-address.ts';
 import { answer, callerErrors, declaring, deviceErrors, responsesOf, sessionErrors } from '../../http/envelope.ts';
 import { type AppEnv, jsonBody, createRouter, routesAbout } from '../../http/router.ts';
+import { answerTable, withCsv } from '../../http/table.ts';
 import * as schemas from '../../protocol/http/devices.ts';
 import { pathSchemas } from '../../protocol/http/paths.ts';
+import * as usage from '../../protocol/http/usage.ts';
 import { activateDevice } from '../../services/devices/activation.ts';
 import { viewsOf } from '../../services/devices/views.ts';
-import { deleteDevice } from '../../services/devices/deletion.ts';
-import { changeDevice, pageDevices, readDevice, replaceCredentials } from '../../services/devices/devices.ts';
+import {
+  deleteDevice,
+  changeDevice,
+  pageDevices,
+  readDevice,
+  replaceCredentials,
+} from '../../services/devices/devices.ts';
 
 const route = routesAbout('Devices');
+const aboutUsage = routesAbout('Usage');
 
 const viewRefusals = ['unauthorized', 'forbidden', 'device_not_found'] as const;
 const mayRead = declaring(signedInFor('readDevice'), ...viewRefusals);
 const mayList = declaring(signedInFor('readDevice'), ...callerErrors);
 const mayReadReports = declaring(signedInFor('readReports'), ...viewRefusals);
+const mayReadUsage = declaring(signedInFor('readReports'), ...sessionErrors);
 const mayChange = declaring(signedInFor('rename', 'disable', 'pair'), ...sessionErrors);
 const mayReplace = declaring(signedInFor('replaceCredentials'), ...sessionErrors);
 const mayDelete = declaring(signedInFor('delete'), ...deviceErrors);
@@ -117,6 +126,26 @@ export const deviceRoutes = createRouter()
       ...mayReadReports('Read what a device reported last', schemas.devicePropertiesSchema),
     }),
     (c) => answer(c, views(c).properties()),
+  )
+  .openapi(
+    aboutUsage('get', '/{deviceId}/usage', {
+      ...withCsv(mayReadUsage('Read how long a device was on, and what pressed it', usage.usageSchema)),
+      description:
+        'Of the last 400 days, in the time zone of its owner. What is not known is not counted as off. A command counts when it is ' +
+        'known to have happened.',
+      request: { query: usage.usageQuerySchema },
+    }),
+    (c) => answerTable(c, views(c).usage(c.req.valid('query')), usage.usageStepSchema),
+  )
+  .openapi(
+    aboutUsage('get', '/{deviceId}/history', {
+      ...withCsv(mayReadUsage('Read what a device reported of a numeric property', usage.historySchema)),
+      description:
+        'Quarters of 30 days, 4 days at once; hours of 365 days, 16 days at once; or 365 days. Of the first 8 numeric properties of ' +
+        'a day. Reports of an unchanged value, and of the signal strength, may be missing in it, but for the first of each quarter.',
+      request: { query: usage.historyQuerySchema },
+    }),
+    (c) => answerTable(c, views(c).history(c.req.valid('query')), usage.historyPointSchema),
   );
 
 /** Below `/t/{token}/api/v1`. */

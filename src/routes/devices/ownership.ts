@@ -3,7 +3,7 @@ import { confirmedFor, inPersonFor, signedInFor } from '../../http/authenticate.
 import { answer, callerErrors, declaring, deviceErrors, sessionErrors, signedInErrors } from '../../http/envelope.ts';
 import { jsonBody, createRouter, routesAbout, paged } from '../../http/router.ts';
 import * as schemas from '../../protocol/http/ownership.ts';
-import { describeClaimToken, requestClaimToken } from '../../services/devices/claim-tokens.ts';
+import { describeClaimToken, requestClaimToken } from '../../services/devices/ownership.ts';
 import * as ownership from '../../services/devices/ownership.ts';
 
 const route = routesAbout('Ownership');

@@ -1,12 +1,15 @@
-// Sharing devices over HTTP: members, and invitations as the one who is invited sees them. Parse, one service call, answer.
+// Sharing devices over HTTP: members, guest links as an owner sees them (guest-pages.ts is what a guest sees), and invitations as the
+// one who is invited sees them. Parse, one service call, answer.
 import { inPersonFor, signedInFor } from '../../http/authenticate.ts';
-import { answer, declaring, deviceErrors, signedInErrors } from '../../http/envelope.ts';
+import { answer, commandErrors, declaring, deviceErrors, signedInErrors } from '../../http/envelope.ts';
 import { jsonBody, createRouter, routesAbout, paged } from '../../http/router.ts';
 import * as schemas from '../../protocol/http/sharing.ts';
+import { makeGuestLink, pageGuestLinks, revokeGuestLink } from '../../services/devices/guest-links.ts';
 import * as sharing from '../../services/devices/sharing.ts';
 
 const route = routesAbout('Sharing');
 const mayShare = declaring(signedInFor('share'), ...deviceErrors);
+const mayGive = declaring(signedInFor('share'), ...commandErrors, 'too_many_guest_links');
 const mayShareOrLeave = declaring(signedInFor('share', 'leave'), ...deviceErrors);
 const mayAnswer = declaring(inPersonFor('answerOffers'), ...signedInErrors);
 const acceptErrors = ['not_found', 'device_not_found', 'too_many_members'] as const;
@@ -89,4 +92,29 @@ export const deviceSharingRoutes = createRouter()
       ...mayShare('Withdraw an invitation', schemas.endedInvitationSchema, 'not_found'),
     }),
     (c) => answer(c, sharing.withdrawInvitation(c.var.context, c.var.caller, c.req.valid('param'))),
+  )
+  .openapi(
+    route('post', '/{deviceId}/guest-links', {
+      ...mayGive('Make a guest link: an address that sends one command', schemas.newGuestLinkSchema),
+      description:
+        'Everybody who opens the address sees one button; pressing it sends the command. Nothing else can be done with it, and no ' +
+        'account is needed. It ends when it is used up, has expired or is revoked, when the device is disabled, released, ' +
+        'transferred or deleted. An API key needs `control` as well, and the link ends with the key.',
+      request: { body: jsonBody(schemas.guestLinkBodySchema) },
+    }),
+    (c) => answer(c, makeGuestLink(c.var.context, c.var.caller, c.req.valid('param').deviceId, c.req.valid('json'))),
+  )
+  .openapi(
+    route('get', '/{deviceId}/guest-links', {
+      ...paged(mayShare('List the guest links of a device, newest first', schemas.guestLinkPageSchema)),
+      description:
+        'Links that have ended stay in the list until the next one is made. Each use is in the events of the device.',
+    }),
+    (c) => answer(c, pageGuestLinks(c.var.context, c.var.caller, c.req.valid('param').deviceId, c.req.valid('query'))),
+  )
+  .openapi(
+    route('delete', '/{deviceId}/guest-links/{linkId}', {
+      ...mayShare('Revoke a guest link', schemas.revokedGuestLinkSchema, 'not_found'),
+    }),
+    (c) => answer(c, revokeGuestLink(c.var.context, c.var.caller, c.req.valid('param'))),
   );

@@ -1,21 +1,48 @@
-// The product catalogue (contract 4.2): parse, one service call, answer.
+// The product catalogue (contract 4.2), and the serial numbers of a product, as JSON or CSV: parse, one service call, answer.
+import { createMiddleware } from 'hono/factory';
 import { signedInFor } from '../../http/authenticate.ts';
 import { answer, callerErrors, declaring } from '../../http/envelope.ts';
-import { jsonBody, createRouter, routesAbout } from '../../http/router.ts';
+import { type AppEnv, createRouter, jsonBody, paged, replaceBody, routesAbout } from '../../http/router.ts';
 import { deleteDevicesQuerySchema, deletedDevicesSchema } from '../../protocol/http/devices.ts';
 import { answerTable, withCsv } from '../../http/table.ts';
 import * as schemas from '../../protocol/http/products.ts';
 import { productUsageDaySchema, productUsageSchema, rangeQuerySchema } from '../../protocol/http/usage.ts';
-import { deleteDevicesOf } from '../../services/devices/deletion.ts';
+import { deleteDevicesOf } from '../../services/devices/devices.ts';
+import { pageSerials, registerSerials, removeSerial } from '../../services/devices/serials.ts';
 import * as products from '../../services/products/products.ts';
 
 const route = routesAbout('Products');
 
 const mayRead = declaring(signedInFor('readProducts'), 'unauthorized', 'forbidden');
 const mayList = declaring(signedInFor('readProducts'), ...callerErrors);
-const mayManage = declaring(signedInFor('manageProducts'), ...callerErrors);
+const manage = signedInFor('manageProducts');
+const mayManage = declaring(manage, ...callerErrors);
+const mayRegister = declaring(manage, ...callerErrors, 'not_found');
 const creatingErrors = ['product_key_exists', 'too_many_products'] as const;
 const deletingErrors = ['not_found', 'product_has_devices'] as const;
+
+const column = String.raw`\s*(?:"((?:[^"]|"")*)"|([^,;]*))`;
+const firstColumns = new RegExp(`^${column}\\s*(?:[,;]${column})?`);
+
+function readRow(line: string): { deviceSN: string; claimCode: string } {
+  const [, quoted, bare = '', quotedCode, bareCode = ''] = firstColumns.exec(line) ?? [];
+  const textOf = (inQuotes: string | undefined, plain: string) => (inQuotes?.replaceAll('""', '"') ?? plain).trim();
+  return { deviceSN: textOf(quoted, bare), claimCode: textOf(quotedCode, bareCode) };
+}
+
+const convertCsv = createMiddleware<AppEnv>(async (c, next) => {
+  if (/^text\/csv\b/i.test(c.var.contentType ?? '')) {
+    const lines = (await c.req.raw.text()).replace(/^\uFEFF/, '').split(/\r\n|\n|\r/);
+    const rows = lines.map(readRow).filter(({ deviceSN }) => deviceSN !== '');
+    const isHeading = rows[0]?.deviceSN.toLowerCase() === 'devicesn';
+    const hasCodes = isHeading && rows[0]?.claimCode.toLowerCase() === 'claimcode';
+    const serials = (isHeading ? rows.slice(1) : rows).map((row) =>
+      hasCodes && row.claimCode !== '' ? row : row.deviceSN,
+    );
+    replaceBody(c, JSON.stringify({ serials }));
+  }
+  await next();
+});
 
 export const productRoutes = createRouter()
   .openapi(
@@ -84,4 +111,28 @@ export const productRoutes = createRouter()
       request: { query: deleteDevicesQuerySchema },
     }),
     (c) => answer(c, deleteDevicesOf(c.var.context, c.var.caller, c.req.valid('param'), c.req.valid('query'))),
+  )
+  .openapi(
+    route('post', '/{productKey}/serials', {
+      ...mayRegister('Register serial numbers before their devices activate', schemas.registeredSerialsSchema),
+      description:
+        'As JSON, or as `text/csv` with one serial a line in the first column and an optional heading `deviceSN`. With the heading ' +
+        '`deviceSN,claimCode` the second column has claim codes. Up to 1 000 in one request of at most 64 KiB, with a result for ' +
+        'each. They are devices that are not activated (status 0). A serial with a claim code is claimed only with that code.',
+      middleware: [manage.middleware, convertCsv] as const,
+      request: { body: jsonBody(schemas.serialsBodySchema) },
+    }),
+    (c) => answer(c, registerSerials(c.var.context, c.var.caller, c.req.valid('param'), c.req.valid('json'))),
+  )
+  .openapi(
+    route('get', '/{productKey}/serials', {
+      ...paged(mayRegister('List the serial numbers of a product, newest first', schemas.serialPageSchema)),
+    }),
+    (c) => answer(c, pageSerials(c.var.context, c.var.caller, c.req.valid('param').productKey, c.req.valid('query'))),
+  )
+  .openapi(
+    route('delete', '/{productKey}/serials/{deviceSN}', {
+      ...mayRegister('Remove a registered serial number that has not activated', schemas.removedSerialSchema),
+    }),
+    (c) => answer(c, removeSerial(c.var.context, c.var.caller, c.req.valid('param'))),
   );

@@ -16,7 +16,7 @@ import {
   refuse,
   RefusedError,
 } from '../../domain/refusal.ts';
-import type { ApiKeyBody } from '../../protocol/http/api-keys.ts';
+import type { ApiKeyBody } from '../../protocol/http/users.ts';
 import { callHome, hasAnswer, tellRelays } from '../../objects/calls/stubs.ts';
 import { recordSecurityEvent } from './security-events.ts';
 import { isWithinShield } from '../../pacing/rate-limits.ts';

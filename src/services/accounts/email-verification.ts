@@ -3,8 +3,7 @@
 import { runInBackground, type ServiceContext } from '../../context.ts';
 import type { Config } from '../../config.ts';
 import { digestOf } from '../../crypto/secrets.ts';
-import { useEmailVerification } from '../../db/accounts/mailed-tokens.ts';
-import type { UserRow } from '../../db/accounts/users.ts';
+import { useEmailVerification, type UserRow } from '../../db/accounts/users.ts';
 import { invalidInput, rateLimited, RefusedError } from '../../domain/refusal.ts';
 import { dayMs } from '../../domain/time.ts';
 import { deliver, issueToken, openToken } from './mails.ts';

@@ -1,7 +1,7 @@
 // Mails to users, sent over HTTP after the answer, and the tokens in them. Retries nothing.
 import type { ServiceContext } from '../../context.ts';
 import { certifySecret, createSecret, digestOf, openCertified } from '../../crypto/secrets.ts';
-import { insertMailedToken } from '../../db/accounts/mailed-tokens.ts';
+import { insertMailedToken } from '../../db/accounts/users.ts';
 import type { Config } from '../../config.ts';
 import { hourMs, toIso } from '../../domain/time.ts';
 

@@ -3,9 +3,8 @@
 import { runInBackground, type ServiceContext } from '../../context.ts';
 import { hashPassword } from '../../crypto/password.ts';
 import { digestOf } from '../../crypto/secrets.ts';
-import { findPasswordReset } from '../../db/accounts/mailed-tokens.ts';
+import { findPasswordReset, findUserByName, type UserRow } from '../../db/accounts/users.ts';
 import { replacePassword } from '../../db/accounts/refresh-tokens.ts';
-import { findUserByName, type UserRow } from '../../db/accounts/users.ts';
 import { foldName } from '../../domain/names.ts';
 import { invalidInput, notFound } from '../../domain/refusal.ts';
 import { log } from '../../log.ts';

@@ -40,17 +40,15 @@ export async function decideConnect(
   return outcome.ok ? { ok: true, value: rightsOfDevice(named) } : outcome;
 }
 
-/** Why a name that has logged in may not do this; undefined if it may. Calls nothing: brokers ask once a message. */
-export function refuseTopic(username: string, use: TopicUse): Refusal | undefined {
-  const isAllowed = mayUse(rightsOfUser(username) ?? [], use);
-  return isAllowed ? undefined : { kind: 'topic_forbidden', action: use.action, topic: use.topic };
-}
-
-/** As `refuseTopic`. The owner of a device is told of a publish that the broker has taken and passes to nobody. */
+/**
+ * Why a name that has logged in may not do this; undefined if it may: then it calls nothing, because brokers ask once a message.
+ * The owner of a device is told of a publish that the broker has taken and passes to nobody.
+ */
 export function decideTopic({ env }: ServiceContext, username: string, use: TopicUse): Refusal | undefined {
-  const refusal = refuseTopic(username, use);
+  if (mayUse(rightsOfUser(username) ?? [], use)) return undefined;
+  const refusal = { kind: 'topic_forbidden', action: use.action, topic: use.topic } as const;
   const device = parseMessagingName(username);
-  if (refusal === undefined || use.action !== 'publish' || device === undefined) return refusal;
+  if (use.action !== 'publish' || device === undefined) return refusal;
   const reason = mayUse(rightsOfDevice(device), { ...use, isRetained: false }) ? 'retained' : 'wrong_topic';
   const event = { kind: 'publish_refused', reason, topic: use.topic } as const;
   const telling = callDevice(env, device.deviceId, 'once').decide(event);

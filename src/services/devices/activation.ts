@@ -24,11 +24,11 @@ import { topicActions } from '../../protocol/mqtt.ts';
 import { disconnectClient } from '../broker/broker-sessions.ts';
 import { recordSecurityEvent } from '../accounts/security-events.ts';
 import { provisionAtBroker } from '../broker/provisioning.ts';
-import { readClaimToken } from './claim-tokens.ts';
+import { readClaimToken } from './ownership.ts';
 import { describeConnection } from './devices.ts';
 import type { ServiceContext } from '../../context.ts';
 import { holdToShield } from '../../pacing/rate-limits.ts';
-import { factsOf, hadSession, restoreSession } from './lost-sessions.ts';
+import { factsOf, hadSession, restoreSession } from './device-access.ts';
 import { hourMs } from '../../domain/time.ts';
 
 /** Deletions of the same serial at the same time may fail an attempt; the device itself tries again in 5 s. */

@@ -1,14 +1,18 @@
 // How a use case reaches a device: who may, by its record in D1, and calls to its object. A device without a session is a serial
-// that was registered and has not activated, or a device whose session was lost; then D1 is asked, on no hot path.
+// that was registered and has not activated, or a device whose session was lost; then D1 is asked, on no hot path. Of a lost session
+// the object gets back its owner, members, transfer offer and name; credentials and history are lost: the device has to activate again.
 import type { ServiceContext } from '../../context.ts';
-import { findDevice, type DeviceWithProduct } from '../../db/devices/devices.ts';
-import { findMemberRole } from '../../db/devices/members.ts';
+import { findDevice, type DeviceWithProduct, type DeviceRow } from '../../db/devices/devices.ts';
+import { findMemberRole, findMembers } from '../../db/devices/members.ts';
 import { refusalOf, roleOf, type Actor, type DeviceAction, type Role } from '../../domain/access.ts';
 import type { EventOf, RequestKind, Results } from '../../domain/device/core/events.ts';
 import { notFound, RefusedError, unwrap, type Outcome } from '../../domain/refusal.ts';
 import { isDeviceId } from '../../domain/topics.ts';
 import { callDevice, type RemoteDevice } from '../../objects/calls/stubs.ts';
-import { restoreById } from './lost-sessions.ts';
+import { findOpenOffer } from '../../db/devices/ownership.ts';
+import { findProduct, type ProductRow } from '../../db/products/products.ts';
+import { productFactsOf } from '../../domain/device/ownership/ownership.ts';
+import { log } from '../../log.ts';
 
 export async function requireDevice(
   context: ServiceContext,
@@ -97,4 +101,36 @@ export async function askDeviceAs<T>(
   const { device } = await requireDevice(context, actor, deviceId, action);
   if (ifInactive === undefined) throw new RefusedError({ kind: 'device_not_activated', deviceId });
   return ifInactive(device.name);
+}
+
+type Traces = Pick<DeviceRow, 'projectionVersion' | 'membersVersion' | 'claimedAt'>;
+
+export function hadSession({ projectionVersion, membersVersion, claimedAt }: Traces): boolean {
+  return projectionVersion > 0 || membersVersion > 0 || claimedAt !== null;
+}
+
+export function factsOf(device: DeviceRow, product: ProductRow) {
+  const { ownerId, claimedAt: claimedAtMs, name, isDisabled } = device;
+  const { productKey, ownerId: productOwnerId } = product;
+  return { productKey, ownerId, productOwnerId, claimedAtMs, name, isDisabled, ...productFactsOf(product) };
+}
+
+export async function restoreSession(context: ServiceContext, device: DeviceRow, product: ProductRow): Promise<void> {
+  const db = context.primary();
+  const { id, deviceId, ownerId, membersVersion, projectionVersion } = device;
+  const members = await findMembers(db, id);
+  const offer = (await findOpenOffer(db, deviceId, ownerId, Date.now())) ?? null;
+  const lost = { facts: factsOf(device, product), members, membersVersion, offer, projectionVersion };
+  await callDevice(context.env, deviceId, 'idempotent').restore(lost);
+  log('warn', 'session of a device restored from its record: it has to activate again', { deviceId });
+}
+
+export async function restoreById(context: ServiceContext, deviceId: string): Promise<boolean> {
+  const db = context.primary();
+  const record = await findDevice(db, deviceId);
+  if (record === undefined || !hadSession(record.device)) return false;
+  const product = await findProduct(db, record.product.productKey);
+  if (product === undefined) return false;
+  await restoreSession(context, record.device, product);
+  return true;
 }

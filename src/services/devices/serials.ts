@@ -2,16 +2,16 @@
 // of all serials of a product.
 import type { z } from '@hono/zod-openapi';
 import { createId } from '../../crypto/secrets.ts';
-import { deleteSerial, findSerials, listSerials, putSerials, type NewSerial } from '../../db/devices/serials.ts';
+import { deleteSerial, findSerials, listSerials, putSerials, type NewSerial } from '../../db/products/products.ts';
 import type { Actor } from '../../domain/access.ts';
 import { nameOf } from '../../domain/names.ts';
 import { offsetOf, pagedDevices, type PageRequest } from '../../domain/pagination.ts';
 import { invalidInput, limitReached, notFound } from '../../domain/refusal.ts';
 import type { ServiceContext } from '../../context.ts';
-import { serialEntrySchema, type SerialResult } from '../../protocol/http/serials.ts';
+import { serialEntrySchema, type SerialResult } from '../../protocol/http/products.ts';
 import { findOwnProduct } from '../products/products.ts';
 import { toIso } from '../../domain/time.ts';
-import { digestOfClaimCode } from './claim-tokens.ts';
+import { digestOfClaimCode } from './ownership.ts';
 
 const maxSerials = 1_000;
 

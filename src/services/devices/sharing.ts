@@ -3,7 +3,7 @@
 // right at once, lists are when D1 has taken it. Answers do not tell whether an email has an account.
 import { createId } from '../../crypto/secrets.ts';
 import * as members from '../../db/devices/members.ts';
-import { blockSender, listBlockedSenders, unblockSender } from '../../db/accounts/blocked-senders.ts';
+import { blockSender, listBlockedSenders, unblockSender } from '../../db/devices/members.ts';
 import { findUser } from '../../db/accounts/users.ts';
 import { inPerson, type Actor, type MemberRole } from '../../domain/access.ts';
 import { foldName } from '../../domain/names.ts';

@@ -14,6 +14,7 @@ export function viewsOf(context: ServiceContext, caller: Actor, deviceId: string
   const actor = actorOf(caller);
   const read = <T>(ask: (device: RemoteDevice) => Promise<Outcome<T>>, ifInactive?: (name: string) => T) =>
     askDeviceAs<T>(context, actor, deviceId, { action: 'readReports', ask, ifInactive });
+  const readOr = <T>(none: T, ask: (device: RemoteDevice) => Promise<Outcome<T>>) => read<T>(ask, () => none);
   const inactive = { deviceId, online: false, position: null, status: 'inactive', lastOnlineAt: null } as const;
   return {
     status: () =>
@@ -22,19 +23,14 @@ export function viewsOf(context: ServiceContext, caller: Actor, deviceId: string
         (deviceName) => ({ ...inactive, deviceName }),
       ),
     events: (page: PageRequest) =>
-      read<Page<EventView>>(
-        (device) => device.events(actor, page),
-        () => ({ list: [], total: 0, ...page }),
-      ),
+      readOr<Page<EventView>>({ list: [], total: 0, ...page }, (device) => device.events(actor, page)),
     eventsAfter: (after: number, count: number) =>
-      read<EventsAfter>(
-        (device) => device.eventsAfter(actor, after, count),
-        () => ({ list: [], gap: null, next: after, last: 0 }),
+      readOr<EventsAfter>({ list: [], gap: null, next: after, last: 0 }, (device) =>
+        device.eventsAfter(actor, after, count),
       ),
     properties: () =>
-      read<PropertiesView>(
-        (device) => device.properties(actor),
-        () => ({ list: [], positionChanges: [], lastRejected: null }),
+      readOr<PropertiesView>({ list: [], positionChanges: [], lastRejected: null }, (device) =>
+        device.properties(actor),
       ),
     usage: (query: UsageQuery) => read<UsageView>((device) => device.usage(actor, query)),
     history: (query: HistoryQuery) => read<HistoryView>((device) => device.history(actor, query)),

@@ -7,7 +7,7 @@ import { log } from '../../log.ts';
 import { callDevice } from '../../objects/calls/stubs.ts';
 import type { Reconciled, Slice } from '../../protocol/operator.ts';
 import { provisionAtBroker } from '../broker/provisioning.ts';
-import { hadSession, restoreById } from '../devices/lost-sessions.ts';
+import { hadSession, restoreById } from '../devices/device-access.ts';
 import { devicesPerSlice, runSlice } from './device-slices.ts';
 
 const activationMs = 10 * 60_000;

@@ -3,7 +3,7 @@
 import { runInBackground, type ServiceContext } from '../../context.ts';
 import type { Database } from '../../db/client.ts';
 import * as records from '../../db/products/products.ts';
-import { listProductUsage } from '../../db/products/usage.ts';
+import { listProductUsage } from '../../db/products/products.ts';
 import { requireRightOfKey, type Actor } from '../../domain/access.ts';
 import { dateOf } from '../../domain/device/times/calendar.ts';
 import { rangeOf } from '../../domain/device/usage/views.ts';

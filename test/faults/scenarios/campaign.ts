@@ -1,15 +1,14 @@
 // Two campaigns for a fleet: one with an image that no device keeps, one with a good image while the Worker is killed. Each device knows
 // what became of it, and the service must say the same.
-import PQueue from 'p-queue';
 import { eventually } from '../../../rig/changes.ts';
-import { activateMany } from '../../../rig/clients/accounts.ts';
+import { activate, type Activation } from '../../../rig/clients/accounts.ts';
 import { ApiError, dataOf } from '../../../rig/clients/api.ts';
 import { NoAnswerError } from '../../../client/src/http.ts';
 import { makeMaker, type CampaignProgress, type Maker } from '../../../rig/clients/firmware.ts';
 import { Mosquitto } from '../../../rig/brokers/mosquitto.ts';
 import { WorkerRig } from '../../../rig/worker/worker-rig.ts';
 import { describeFinding, type Finding, type Scenario } from '../rig/scenario.ts';
-import { UpdatingFleet, type Fate, type Member, type Truth } from '../rig/updating-fleet.ts';
+import { gently, UpdatingFleet, type Fate, type Member, type Truth } from '../rig/updating-fleet.ts';
 
 const imageBytes = 4_096;
 const waves = [{ percent: 1 }, { percent: 10 }, { percent: 100 }];
@@ -18,7 +17,8 @@ const pausesWithinMs = 120_000;
 const toldWithinMs = 600_000;
 /** For the last messages, when no device does anything any more. */
 const settlesWithinMs = 60_000;
-const readsAtOnce = 16;
+/** All are read once, in three minutes, then those that do not fit. */
+const readWithinMs = 300_000;
 const maxExamples = 5;
 
 /** Of an image that no device keeps, by the place among four devices. */
@@ -53,8 +53,9 @@ export const campaign: Scenario = {
     const { productKey, owner } = worker;
     const bridge = worker.startBridge({ mqttUrl: broker.url, environment: { LOG_LEVEL: 'info' } });
     await bridge.untilReady();
+    const devices: Activation[] = [];
     const serials = Array.from({ length: total }, (_, index) => `FLEET-${index}`);
-    const devices = await activateMany(owner.api, productKey, serials);
+    await gently(serials, async (serial) => void devices.push(await activate(owner.api, productKey, serial)));
     say(`${total} devices`);
     const fleet = await UpdatingFleet.start(broker.url, devices, { apiUrl: worker.url, productKey, random });
     try {
@@ -151,41 +152,46 @@ class Judge {
     const said = new Map<Member, string | null>();
     const fits = (member: Member) => states[member.truth].includes(said.get(member) ?? null);
     let wrong = this.#fleet.members;
+    const ask = async (member: Member) => {
+      const { update } = await this.read(member);
+      said.set(member, update?.version === version ? update.state : null);
+    };
     const areRight = async () => {
-      const reads = wrong.map((member) => async () => {
-        const { update } = await this.read(member);
-        said.set(member, update?.version === version ? update.state : null);
-      });
-      await new PQueue({ concurrency: readsAtOnce }).addAll(reads);
+      await gently(wrong, ask);
       return (wrong = wrong.filter((member) => !fits(member))).length === 0;
     };
-    await eventually('all fit', ifAnswered(areRight), settlesWithinMs).catch(() => undefined);
+    await eventually('all fit', ifAnswered(areRight), readWithinMs).catch(() => undefined);
     this.facts = [...Map.groupBy(said.values(), String)].map(([state, { length }]) => `${length} ${state}`);
     const describe = (member: Member) =>
       `${member.device.deviceId} ${member.isOverMqtt ? 'over MQTT' : ''} is ${member.truth}, said to be ${said.get(member)}`;
     const failures = wrong.slice(0, maxExamples).map(describe);
     if (wrong.length > maxExamples) failures.push(`and ${wrong.length - maxExamples} more`);
-    return [...failures, ...(await this.#compareList(campaignId, said))];
+    return [...failures, ...(await this.#compareList(campaignId, said, ask))];
   }
 
   /** The campaign lists what its devices say, and nobody else was told. */
-  async #compareList(campaignId: string, said: Map<Member, string | null>): Promise<string[]> {
+  async #compareList(
+    campaignId: string,
+    said: Map<Member, string | null>,
+    ask: (member: Member) => Promise<void>,
+  ): Promise<string[]> {
     const rows = new Map<string, CampaignProgress['list'][number]>();
-    const failures: string[] = [];
+    const listed = ({ device }: Member) => rows.get(device.deviceId)?.state;
+    const isUnlike = ([member, state]: [Member, string | null]) =>
+      state === null ? ![undefined, 'waiting', 'superseded'].includes(listed(member)) : listed(member) !== state;
+    let unlike: [Member, string | null][] = [];
     const read = async () => {
       const { total } = await this.#maker.readCampaign(campaignId);
       for (let page = 1; (page - 1) * 100 < total; page += 1)
         for (const row of (await this.#maker.readCampaign(campaignId, page)).list) rows.set(row.deviceId, row);
-      failures.length = 0;
-      for (const [{ device, truth }, state] of said) {
-        const row = rows.get(device.deviceId);
-        const isListed =
-          state === null ? [undefined, 'waiting', 'superseded'].includes(row?.state) : row?.state === state;
-        if (!isListed) failures.push(`${device.deviceId} (${truth}) is ${state}, and listed as ${row?.state}`);
-      }
-      return failures.length === 0;
+      unlike = [...said].filter(isUnlike);
+      // It may have changed since.
+      await gently(unlike, ([member]) => ask(member));
+      return unlike.length === 0;
     };
-    await eventually('the list fits', ifAnswered(read), settlesWithinMs).catch(() => undefined);
-    return failures.slice(0, maxExamples);
+    await eventually('the list fits', ifAnswered(read), readWithinMs).catch(() => undefined);
+    return unlike
+      .slice(0, maxExamples)
+      .map(([member, state]) => `${member.device.deviceId} is ${state}, and listed as ${listed(member)}`);
   }
 }

@@ -91,7 +91,7 @@ it('pauses if updated devices stay away, and not for those that restart', async 
   await bringUp(device, rig.inform('1.2.0'));
   await until(({ waves: [wave] }) => wave?.outcomes.proved === 1);
   await disconnect(device, backAtMs);
-  await ringAt(campaignId, backAtMs + 60_000);
+  await ringAt(campaignId, backAtMs + 90_000);
   expect(await read()).toMatchObject({ state: 'paused', pausedBecause: 'away', waves: [{ away: 1 }] });
 });
 

@@ -246,7 +246,7 @@ export type Effect =
   /** Answers a `get` of the device. `campaignId`: null if no update is open. */
   | ({ kind: 'send_image'; campaignId: string | null } & Get)
   /** Something became of its update; lost, the campaign finds it when it looks. */
-  | { kind: 'tell_campaign'; campaignId: string }
+  | { kind: 'tell_campaign'; campaignId: string; report: UpdateReport }
   /** They ask what became of the device. */
   | { kind: 'tell_homes' }
   | { kind: 'learn_webhooks'; readers: readonly number[] }

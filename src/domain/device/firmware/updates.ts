@@ -271,8 +271,11 @@ export function followUpdate(before: DeviceState, state: DeviceState, decision: 
   const judged = isOpen(update) ? tell(before, endOverdue(judge(state, update, nowMs), nowMs), decision) : state;
   const [former, present] = [before.firmware.update, judged.firmware.update];
   // Who offers it knows.
-  if (present !== null && present.campaignId === former?.campaignId && present.state !== former.state)
-    effects.push({ kind: 'tell_campaign', campaignId: present.campaignId });
+  if (present !== null && present.campaignId === former?.campaignId && present.state !== former.state) {
+    const { campaignId, state: reached, reason } = present;
+    const { isOnline } = judged.presence.connection;
+    effects.push({ kind: 'tell_campaign', campaignId, report: { state: reached, reason, isOnline } });
+  }
   return judged;
 }
 

@@ -1,13 +1,15 @@
-// Queries on offers of devices to other users. Whether an offer may still be accepted, the device's session decides.
-import { and, eq, sql } from 'drizzle-orm';
+// Queries on claim tokens, of which only digests are stored, and on offers of devices to other users. Whether an offer may still be
+// accepted, the device's session decides.
+import { and, eq, sql, count, gt, isNull, or } from 'drizzle-orm';
 import type { PageRequest } from '../../domain/pagination.ts';
 import { type Database, findRow, insertSelect, takeExcluded } from '../client.ts';
 import { lengthOf, readOpenPage } from '../pages.ts';
 import { users } from '../schema/accounts.ts';
-import { hasBlocked } from '../accounts/blocked-senders.ts';
-import { devices, deviceTransfers } from '../schema/devices.ts';
+import { hasBlocked } from './members.ts';
+import { devices, deviceTransfers, claimTokens } from '../schema/devices.ts';
 import { products } from '../schema/products.ts';
-import { limitOf, type UserLimits } from '../accounts/user-limits.ts';
+import { limitOf, type UserLimits } from '../accounts/users.ts';
+import { hasLivingKey } from '../accounts/api-keys.ts';
 
 /** So many open offers a user is shown. Further ones reach nobody. */
 const maxOffersToUser = 200;
@@ -72,4 +74,41 @@ export async function listTransfersTo(database: Database, toUserId: number, nowM
   const open = { length: lengthOf('transfers', toUserId), expiresAt, nowMs };
   const list = { table: deviceTransfers, time: offeredAt, id: deviceId, where: eq(deviceTransfers.toUserId, toUserId) };
   return readOpenPage(database, open, rows.$dynamic(), list, page);
+}
+
+type TokenRow = typeof claimTokens.$inferSelect;
+type NewToken = Partial<TokenRow> & Pick<TokenRow, 'hash' | 'userId' | 'createdAt' | 'expiresAt'>;
+
+/** False if the user has as many valid, unused tokens as allowed. */
+export async function insertClaimToken(database: Database, token: NewToken, limits: UserLimits<'claimTokensPerUser'>) {
+  const { userId, createdAt } = token;
+  const valid = database
+    .select({ valid: count() })
+    .from(claimTokens)
+    .where(and(eq(claimTokens.userId, userId), gt(claimTokens.expiresAt, createdAt), isNull(claimTokens.usedBy)));
+  const inserted = await database.run(sql`
+    ${insertSelect(claimTokens, token)} where ${valid} < ${limitOf(userId, 'claimTokensPerUser', limits)}`);
+  return inserted.meta.changes === 1;
+}
+
+export async function useClaimToken(
+  database: Database,
+  hash: string,
+  { device, productKey }: { device: string; productKey: string },
+  nowMs: number,
+) {
+  const { usedBy, boundTo, userId, hasShownCode } = claimTokens;
+  const isForDevice = [usedBy, boundTo].map((column) => or(isNull(column), eq(column, device)));
+  const isForProduct = or(isNull(claimTokens.productKey), eq(claimTokens.productKey, productKey));
+  const isStanding = and(gt(claimTokens.expiresAt, nowMs), hasLivingKey(claimTokens.madeByKey));
+  const [used] = await database
+    .update(claimTokens)
+    .set({ usedBy: device })
+    .where(and(eq(claimTokens.hash, hash), isStanding, ...isForDevice, isForProduct))
+    .returning({ userId, hasShownCode });
+  return used;
+}
+
+export async function findClaimToken(database: Database, hash: string, nowMs: number) {
+  return findRow(database, claimTokens, and(eq(claimTokens.hash, hash), gt(claimTokens.expiresAt, nowMs)));
 }
