@@ -115,7 +115,7 @@ export type Refusal =
   | { kind: 'firmware_exists'; version: string }
   /** A campaign that has not ended brings it. */
   | { kind: 'firmware_in_use'; version: string }
-  | { kind: 'firmware_refused'; because: 'signature' | 'product' | 'size' | 'hash' | 'no_image' }
+  | { kind: 'firmware_refused'; because: FirmwareProblem }
   | { kind: 'campaign_open'; productKey: string }
   | { kind: 'campaign_over'; campaignId: string }
   /** It installs new firmware. */
@@ -231,6 +231,7 @@ const firmwareProblems = {
   hash: 'image: has not the SHA-256 of the manifest',
   no_image: 'image: not uploaded',
 };
+export type FirmwareProblem = keyof typeof firmwareProblems;
 
 const forbidden: WireError = { message: 'forbidden' };
 

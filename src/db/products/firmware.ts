@@ -1,9 +1,11 @@
 // Queries on keys, firmware and campaigns of a product. What must not happen together is one statement.
-import { and, count, desc, eq, inArray, isNotNull, notExists, sql } from 'drizzle-orm';
+import { and, desc, eq, inArray, isNotNull, notExists, sql } from 'drizzle-orm';
 import { imageNameOf, readManifest } from '../../domain/firmware/images.ts';
-import { offsetOf, type PageRequest } from '../../domain/pagination.ts';
+import type { PageRequest } from '../../domain/pagination.ts';
+import { accept, refuse, unwrap, type Outcome } from '../../domain/refusal.ts';
 import type { CampaignState } from '../../protocol/vocabulary.ts';
 import { findRow, insertSelect, type Database } from '../client.ts';
+import { countOf, readPage } from '../pages.ts';
 import { campaigns, firmware, firmwareKeys } from '../schema/firmware.ts';
 import { products } from '../schema/products.ts';
 
@@ -57,14 +59,12 @@ export function listFirmware(db: Database, productId: number): Promise<FirmwareR
 
 /** With null the image is about to be removed: false if an open campaign needs it. */
 export async function setStored(db: Database, productId: number, version: string, storedAt: number | null) {
-  const uses = db
-    .select({ id: campaigns.campaignId })
-    .from(campaigns)
-    .where(and(eq(campaigns.productId, productId), eq(campaigns.version, version), isCampaignOpen));
+  const isUsed = and(eq(campaigns.productId, productId), eq(campaigns.version, version), isCampaignOpen);
+  const isFree = storedAt === null ? notExists(db.select().from(campaigns).where(isUsed)) : undefined;
   const changed = await db
     .update(firmware)
     .set({ storedAt })
-    .where(and(ofVersion(productId, version), storedAt === null ? notExists(uses) : undefined));
+    .where(and(ofVersion(productId, version), isFree));
   return changed.meta.changes === 1;
 }
 
@@ -100,25 +100,16 @@ export async function hasOpenCampaign(db: Database, productId: number): Promise<
   return (await findRow(db, campaigns, and(eq(campaigns.productId, productId), isCampaignOpen))) !== undefined;
 }
 
-export async function listCampaigns(db: Database, productId: number, page: PageRequest) {
+export function listCampaigns(db: Database, productId: number, page: PageRequest) {
   const isOfProduct = eq(campaigns.productId, productId);
-  const [counted, list] = await db.batch([
-    db.select({ total: count() }).from(campaigns).where(isOfProduct),
-    db
-      .select()
-      .from(campaigns)
-      .where(isOfProduct)
-      .orderBy(desc(campaigns.createdAt))
-      .limit(page.size)
-      .offset(offsetOf(page)),
-  ]);
-  return { total: counted[0]?.total ?? 0, list };
+  const rows = db.select().from(campaigns).where(isOfProduct).orderBy(desc(campaigns.createdAt)).$dynamic();
+  return readPage(db, countOf(db, campaigns, isOfProduct), rows, page);
 }
 
-export type Image = { name: string; size: number; sha256: string; signedManifest: string };
+type Image = { name: string; size: number; sha256: string; signedManifest: string };
 
-/** What a device downloads. `gone`: the campaign was stopped, or the image deleted. */
-export async function findImage(db: Database, campaignId: string): Promise<Image | 'paused' | 'gone'> {
+/** What a device downloads. It is refused if the campaign is paused or stopped, or the image deleted. */
+export async function findImage(db: Database, campaignId: string): Promise<Outcome<Image>> {
   const isIt = and(eq(firmware.productId, campaigns.productId), eq(firmware.version, campaigns.version));
   const found = await db
     .select({ state: campaigns.state, firmware })
@@ -126,10 +117,9 @@ export async function findImage(db: Database, campaignId: string): Promise<Image
     .innerJoin(firmware, isIt)
     .where(and(eq(campaigns.campaignId, campaignId), isNotNull(firmware.storedAt)))
     .get();
-  const manifest = readManifest(found?.firmware.manifest ?? '');
-  if (found === undefined || found.state === 'stopped' || !manifest.ok) return 'gone';
-  if (found.state === 'paused') return 'paused';
-  const { productId, version, manifest: text, signature } = found.firmware;
-  const { size, sha256 } = manifest.value;
-  return { name: imageNameOf(productId, version), size, sha256, signedManifest: `${text}\n${signature}\n` };
+  if (found === undefined || found.state === 'stopped') return refuse({ kind: 'update_ended' });
+  if (found.state === 'paused') return refuse({ kind: 'campaign_paused' });
+  const { productId, version, manifest, signature } = found.firmware;
+  const { size, sha256 } = unwrap(readManifest(manifest));
+  return accept({ name: imageNameOf(productId, version), size, sha256, signedManifest: `${manifest}\n${signature}\n` });
 }

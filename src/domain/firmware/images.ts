@@ -13,10 +13,8 @@ export function readManifest(text: string): Outcome<Manifest> {
   return refuse({ kind: 'invalid_input', path, problem: issue?.message ?? 'must be JSON' });
 }
 
-export type ByteRange = { offset: number; length: number };
-
 /** Of RFC 9110, 14.1.2: one range of bytes. Undefined for another one, and for one outside: whole images are no answer to it. */
-export function readRange(header: string, size: number): ByteRange | undefined {
+export function readRange(header: string, size: number): { offset: number; length: number } | undefined {
   const [, first = '', last = ''] = /^bytes=(\d{0,15})-(\d{0,15})$/i.exec(header) ?? [];
   if (first === '') {
     const length = Math.min(Number(last), size);

@@ -4,8 +4,7 @@ import { DurableObject } from 'cloudflare:workers';
 import { isEqualDigest } from '../../crypto/secrets.ts';
 import type { Actor, DeviceAction } from '../../domain/access.ts';
 import type { Activation, LostDevice, Provisioned } from '../../domain/device/ownership/activation.ts';
-import type { Offer, UpdateReport } from '../../domain/device/firmware/updates.ts';
-import { shareAway, viewFirmware } from '../../domain/device/firmware/view.ts';
+import { viewFirmware, type Offer, type UpdateReport } from '../../domain/device/firmware/updates.ts';
 import type { Command } from '../../domain/device/commands/command-life.ts';
 import {
   refuseCommand,
@@ -28,7 +27,7 @@ import {
 import { viewOwnership, type ProductFacts } from '../../domain/device/ownership/ownership.ts';
 import { listNext, viewSchedule } from '../../domain/device/times/schedules.ts';
 import { witnessElsewhere, freshActual, viewActual } from '../../domain/device/witness/witness.ts';
-import type { HistoryEntry } from '../../domain/device/core/history.ts';
+import { shareAway, type HistoryEntry } from '../../domain/device/core/history.ts';
 import { canonicalJson } from '../../domain/json.ts';
 import { readMoved, rowNamed, slicesToMove, type DeviceState } from '../../domain/device/core/state.ts';
 import {
@@ -59,7 +58,6 @@ import { RelayPushes } from './relay-pushes.ts';
 import type { RelayDelivery } from '../calls/push-to-relays.ts';
 import type { DeviceStorage } from './storage.ts';
 import { StoredDevice } from './stored-device.ts';
-import { DeviceUpdates } from './updates.ts';
 
 /** `givenSecretDigest`: of the `deviceSecret` that came with the activation. */
 type Provisioning = Omit<Activation, 'isSecretRight'> & { givenSecretDigest: string | undefined };
@@ -95,8 +93,7 @@ export class DeviceSession extends DurableObject<Env> {
     const pushes = new RelayPushes(ctx, env, fleets);
     const sockets = new DirectSockets(ctx, env, device, pushes);
     this.#commands = new DeviceCommands(env, ctx.id.name ?? '', device, sockets);
-    const updates = new DeviceUpdates(env, ctx.id.name ?? '', device, this.#commands);
-    this.#effects = new DeviceEffects(ctx, env, device, { sockets, commands: this.#commands, updates, pushes, fleets });
+    this.#effects = new DeviceEffects(ctx, env, device, { sockets, commands: this.#commands, pushes, fleets });
     device.attach({ effects: this.#effects, sockets, fleets });
     this.#device = device;
     this.#sockets = sockets;

@@ -3,21 +3,27 @@
 import { readConfig } from '../../config.ts';
 import { orFailed, waitable } from '../calls/background.ts';
 import { putOutboxEntry } from '../../db/devices/broker-outbox.ts';
+import { createLinkToken } from '../../crypto/link-token.ts';
 import { openDatabase } from '../../db/client.ts';
 import { findApiKeys } from '../../db/accounts/api-keys.ts';
 import { findUser } from '../../db/accounts/users.ts';
 import { writeMembers } from '../../db/devices/members.ts';
 import { findRecordOf, writeProjections } from '../../db/devices/devices.ts';
+import { findImage } from '../../db/products/firmware.ts';
 import type { Effect, EffectOf, Push } from '../../domain/device/core/events.ts';
 import { eventsPerTake, type TakeAnswer } from '../../domain/webhooks/webhooks.ts';
+import { RefusedError, unwrap, type Refusal } from '../../domain/refusal.ts';
+import { topicOf } from '../../domain/topics.ts';
 import { describeError, log } from '../../log.ts';
+import { dataBytes, type Data } from '../../protocol/firmware.ts';
+import { topicActions } from '../../protocol/mqtt.ts';
 import type { DeviceCommands } from './commands.ts';
 import type { DeviceFleets } from './fleets.ts';
 import type { DirectSockets } from './mqtt/sockets.ts';
 import type { RelayPushes } from './relay-pushes.ts';
 import type { StoredDevice } from './stored-device.ts';
-import type { DeviceUpdates } from './updates.ts';
 import {
+  callCampaign,
   callDevice,
   callHomeNamed,
   callInbox,
@@ -41,11 +47,17 @@ const takeAgainAfterMs = 30_000;
 /** What a caller waits for, as long as its own limits say. */
 const awaited: readonly Effect['kind'][] = ['tell_readers', 'end_relay_sessions', 'write_members', 'end_subscriptions'];
 
+type ImageProblem = Extract<Data, { error: string }>['error'];
+const imageProblems: { [Kind in Refusal['kind']]?: ImageProblem } = {
+  update_ended: 'gone',
+  campaign_paused: 'paused',
+  rate_limited: 'busy',
+};
+
 /** What carries out an effect beside this file. */
 type Parts = {
   sockets: DirectSockets;
   commands: DeviceCommands;
-  updates: DeviceUpdates;
   pushes: RelayPushes;
   fleets: DeviceFleets;
 };
@@ -114,11 +126,11 @@ export class DeviceEffects {
       case 'tell_watcher':
         return this.#tellWatcher(effect);
       case 'tell_upgrade':
-        return this.#parts.updates.tell(effect);
+        return this.#tellUpgrade(effect);
       case 'send_image':
-        return this.#parts.updates.sendImage(effect);
+        return this.#sendImage(effect);
       case 'tell_campaign':
-        return this.#parts.updates.tellCampaign(effect);
+        return this.#tellCampaign(effect);
       case 'tell_homes':
         return this.#tellHomes();
       case 'learn_webhooks':
@@ -220,6 +232,51 @@ export class DeviceEffects {
     const ended = callRelay(this.#env, shard, 'idempotent').endSubscriptions(this.#deviceId, userId);
     const isDone = (await resultOr('failed', ended)) !== 'failed';
     this.#device.decide({ kind: 'subscriptions_ended', userId, shard, isDone });
+  }
+
+  async #tellUpgrade({ campaignId, version, size, hash }: EffectOf<'tell_upgrade'>): Promise<void> {
+    const link = { deviceId: this.#deviceId, linkId: campaignId };
+    const token = await createLinkToken(readConfig(this.#env).messagingSecrets, 'image', link);
+    await this.#send('otaUpgrade', { version, size, hash, url: `/f/${token}` });
+  }
+
+  async #sendImage(asked: EffectOf<'send_image'>): Promise<void> {
+    const { offset, manifest } = asked;
+    const bytes = await this.#readImage(asked).catch((error: unknown): ImageProblem => {
+      const problem = error instanceof RefusedError ? imageProblems[error.refusal.kind] : undefined;
+      if (problem === undefined) log('warn', 'image not read', { ...this.#about, ...describeError(error) });
+      return problem ?? 'busy';
+    });
+    if (typeof bytes === 'string') return this.#send('otaData', { offset, error: bytes });
+    for (let at = 0; at === 0 || at < bytes.length; at += dataBytes) {
+      const data = bytes.subarray(at, at + dataBytes).toBase64();
+      await this.#send('otaData', { offset: offset + at, manifest, data });
+    }
+  }
+
+  async #readImage(asked: EffectOf<'send_image'>): Promise<Uint8Array | ImageProblem> {
+    const { campaignId, offset, length, manifest } = asked;
+    if (campaignId === null) return 'gone';
+    const { name, size, signedManifest } = unwrap(await findImage(this.#database, campaignId));
+    if (!manifest && offset >= size) return 'range';
+    const bytes = manifest
+      ? new TextEncoder().encode(signedManifest).subarray(offset, offset + length)
+      : await (await this.#env.FIRMWARE.get(name, { range: { offset, length } }))?.bytes();
+    if (bytes === undefined) return 'gone';
+    // Not before it is known that the campaign goes on.
+    const endsAt = manifest ? null : offset + bytes.length;
+    unwrap(this.#device.decide({ kind: 'image_asked', campaignId, endsAt }));
+    return bytes;
+  }
+
+  async #send(action: 'otaUpgrade' | 'otaData', body: object): Promise<void> {
+    const identity = this.#device.identity();
+    if (identity === undefined) return;
+    await this.#parts.commands.send(topicOf(identity, topicActions[action]), JSON.stringify(body));
+  }
+
+  async #tellCampaign({ campaignId, report }: EffectOf<'tell_campaign'>): Promise<void> {
+    await hasAnswer(callCampaign(this.#env, campaignId, 'idempotent').report(this.#deviceId, report));
   }
 
   async #tellHomes(): Promise<void> {

@@ -9,21 +9,21 @@ import {
   objectPageSchema,
   objectSchema,
   orNull,
+  pageSchema,
   shortIdSchema,
+  strictSchema,
 } from './common.ts';
 
 const version = versionSchema.openapi({ example: '1.2.0' });
 const keyId = z.string().openapi({ description: 'The begin of the SHA-256 of the key.', example: '3f8a1c0b9d2e4f67' });
 const percent = z.number().min(0).max(100);
 
-export const firmwareKeyBodySchema = z
-  .strictObject({
-    publicKey: z
-      .string()
-      .max(1_000)
-      .openapi({ description: 'Ed25519 or P-256, in PEM.', example: '-----BEGIN PUBLIC KEY-----…' }),
-  })
-  .openapi('FirmwareKeyRequest');
+export const firmwareKeyBodySchema = strictSchema('FirmwareKeyRequest', {
+  publicKey: z
+    .string()
+    .max(1_000)
+    .openapi({ description: 'Ed25519 or P-256, in PEM.', example: '-----BEGIN PUBLIC KEY-----…' }),
+});
 export const firmwareKeySchema = objectSchema('FirmwareKey', {
   keyId,
   algorithm: z.enum(words.signatureAlgorithms),
@@ -31,21 +31,19 @@ export const firmwareKeySchema = objectSchema('FirmwareKey', {
 });
 export const firmwareKeysSchema = z.object({ list: z.array(firmwareKeySchema) });
 
-export const firmwareBodySchema = z
-  .strictObject({
-    manifest: z
-      .string()
-      .refine((text) => new TextEncoder().encode(text).length <= maxManifestBytes, 'must have at most 1024 bytes')
-      .openapi({ description: 'Exactly as it was signed.', example: '{"product":"servo-switch","version":"1.2.0",…}' }),
-    signature: z
-      .base64()
-      .length(88)
-      .openapi({
-        description: 'Of these bytes: 64 bytes, of P-256 as r and s.',
-        example: `${'q83vEjRW'.repeat(10)}q83vEg==`,
-      }),
-  })
-  .openapi('FirmwareRequest');
+export const firmwareBodySchema = strictSchema('FirmwareRequest', {
+  manifest: z
+    .string()
+    .refine((text) => new TextEncoder().encode(text).length <= maxManifestBytes, 'must have at most 1024 bytes')
+    .openapi({ description: 'Exactly as it was signed.', example: '{"product":"servo-switch","version":"1.2.0",…}' }),
+  signature: z
+    .base64()
+    .length(88)
+    .openapi({
+      description: 'Of these bytes: 64 bytes, of P-256 as r and s.',
+      example: `${'q83vEjRW'.repeat(10)}q83vEg==`,
+    }),
+});
 
 export const firmwareSchema = objectSchema('Firmware', {
   version,
@@ -62,13 +60,8 @@ export const imageBody = {
 };
 export const firmwareListSchema = z.object({ list: z.array(firmwareSchema) });
 
-/** Devices that a wave may name, and waves that a campaign may have. */
-const maxNamed = 100;
-const maxWaves = 10;
-const maxFirstPercent = 1;
-
 const waveSchema = z.union([
-  z.strictObject({ devices: distinctSchema(deviceIdSchema, 1, maxNamed) }),
+  z.strictObject({ devices: distinctSchema(deviceIdSchema, 1, 100) }),
   z.strictObject({
     percent: z
       .number()
@@ -77,50 +70,43 @@ const waveSchema = z.union([
       .openapi({ description: 'Of all devices of the product, earlier waves included.', example: 1 }),
   }),
 ]);
+type Waves = z.infer<typeof waveSchema>[];
 const timeOfDay = z.string().regex(/^(?:[01]\d|2[0-3]):[0-5]\d$/, 'must be a time from 00:00 to 23:59');
-const isSmall = ([first]: z.infer<typeof waveSchema>[]) =>
-  first !== undefined && ('devices' in first || first.percent <= maxFirstPercent);
-const grows = (waves: z.infer<typeof waveSchema>[]) => {
+const isSmall = ([first]: Waves) => first !== undefined && ('devices' in first || first.percent <= 1);
+const grows = (waves: Waves) => {
   const percents = waves.flatMap((wave) => ('percent' in wave ? wave.percent : []));
   return percents.every((one, index) => index === 0 || one > (percents[index - 1] ?? 0));
 };
 
-export const campaignBodySchema = z
-  .strictObject({
-    version,
-    waves: z
-      .array(waveSchema)
-      .min(1)
-      .max(maxWaves)
-      .refine(isSmall, 'must begin with named devices, or with at most 1 percent')
-      .refine(grows, 'must grow')
-      .openapi({ example: [{ devices: ['dev_8k2m4n6p'] }, { percent: 1 }, { percent: 100 }] }),
-    stopAt: z
-      .strictObject({
-        failedPercent: percent.default(5).openapi({ description: 'Of a wave.' }),
-        offlinePercent: percent.default(10).openapi({
-          description: 'Of the devices that were updated, more than are away at other times.',
-        }),
-      })
-      .prefault({})
-      .openapi({ description: 'Beyond it the campaign pauses itself.' }),
-    window: z
-      .strictObject({ begin: timeOfDay, end: timeOfDay })
-      .optional()
-      .openapi({
-        description: 'The time of day, in UTC, in which it is offered.',
-        example: { begin: '01:00', end: '04:30' },
+export const campaignBodySchema = strictSchema('CampaignRequest', {
+  version,
+  waves: z
+    .array(waveSchema)
+    .min(1)
+    .max(10)
+    .refine(isSmall, 'must begin with named devices, or with at most 1 percent')
+    .refine(grows, 'must grow')
+    .openapi({ example: [{ devices: ['dev_8k2m4n6p'] }, { percent: 1 }, { percent: 100 }] }),
+  stopAt: z
+    .strictObject({
+      failedPercent: percent.default(5).openapi({ description: 'Of a wave.' }),
+      offlinePercent: percent.default(10).openapi({
+        description: 'Of the devices that were updated, more than are away at other times.',
       }),
-    from: instantSchema.optional().openapi({ description: 'It is offered from then on.' }),
-    to: instantSchema.optional().openapi({ description: 'It is not offered any more from then on.' }),
-    waitSeconds: z
-      .int()
-      .min(0)
-      .max(604_800)
-      .default(600)
-      .openapi({ description: 'After a wave, before the next one.' }),
-  })
-  .openapi('CampaignRequest');
+    })
+    .prefault({})
+    .openapi({ description: 'Beyond it the campaign pauses itself.' }),
+  window: z
+    .strictObject({ begin: timeOfDay, end: timeOfDay })
+    .optional()
+    .openapi({
+      description: 'The time of day, in UTC, in which it is offered.',
+      example: { begin: '01:00', end: '04:30' },
+    }),
+  from: instantSchema.optional().openapi({ description: 'It is offered from then on.' }),
+  to: instantSchema.optional().openapi({ description: 'It is not offered any more from then on.' }),
+  waitSeconds: z.int().min(0).max(604_800).default(600).openapi({ description: 'After a wave, before the next one.' }),
+});
 export type CampaignBody = z.infer<typeof campaignBodySchema>;
 
 const outcomes = ['waiting', 'skipped', ...words.updateStates] as const;
@@ -155,7 +141,7 @@ export const campaignViewSchema = objectSchema('CampaignProgress', {
         .openapi({ description: 'How many are at other times, by their days before.', example: 0.8 }),
     }),
   ),
-  list: z.array(
+  ...pageSchema(
     z.object({
       deviceId: deviceIdSchema,
       wave: z.int().min(0),
@@ -163,10 +149,7 @@ export const campaignViewSchema = objectSchema('CampaignProgress', {
       reason: z.enum([...words.updateReasons, ...words.skippedReasons]).nullable(),
       since: instantSchema,
     }),
-  ),
-  total: z.int().min(0),
-  page: z.int().min(1),
-  size: z.int().min(1),
+  ).shape,
 });
 export type CampaignView = z.infer<typeof campaignViewSchema>;
 

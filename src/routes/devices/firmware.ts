@@ -32,18 +32,18 @@ imageRoutes.get('/:token/manifest', async (c) =>
 );
 
 imageRoutes.get('/:token', async (c) => {
-  const asked = c.req.header('Range');
-  const headers = { range: asked, ifRange: c.req.header('If-Range') };
-  const { size, etag, ...image } = await firmware.openImage(c.var.context, c.req.param('token'), headers);
+  const range = c.req.header('Range');
+  const headers = { range, ifRange: c.req.header('If-Range') };
+  const { size, etag, part } = await firmware.openImage(c.var.context, c.req.param('token'), headers);
   c.header('ETag', etag);
   c.header('Accept-Ranges', 'bytes');
-  if (image.problem !== null) {
+  if (typeof part === 'string') {
     c.header('Content-Range', `bytes */${size}`);
-    return c.body(null, image.problem === 'outside' ? 416 : 412);
+    return c.body(null, part === 'outside' ? 416 : 412);
   }
-  const { offset, length } = image.range;
+  const { offset, length, body } = part;
   c.header('Content-Type', 'application/octet-stream');
   c.header('Content-Length', String(length));
-  if (asked !== undefined) c.header('Content-Range', `bytes ${offset}-${offset + length - 1}/${size}`);
-  return c.newResponse(image.body as never, asked === undefined ? 200 : 206);
+  if (range !== undefined) c.header('Content-Range', `bytes ${offset}-${offset + length - 1}/${size}`);
+  return c.newResponse(body as never, range === undefined ? 200 : 206);
 });

@@ -3,8 +3,8 @@
 import { readLinkToken } from '../../crypto/link-token.ts';
 import { findImage } from '../../db/products/firmware.ts';
 import { actorOf, type Actor } from '../../domain/access.ts';
-import { readRange, type ByteRange } from '../../domain/firmware/images.ts';
-import { notFound, RefusedError } from '../../domain/refusal.ts';
+import { readRange } from '../../domain/firmware/images.ts';
+import { notFound, RefusedError, unwrap } from '../../domain/refusal.ts';
 import { holdToShield } from '../../pacing/rate-limits.ts';
 import type { DeviceFirmware } from '../../protocol/http/firmware.ts';
 import type { ServiceContext } from '../../context.ts';
@@ -31,28 +31,25 @@ export async function readSignedManifest(context: ServiceContext, token: string)
   return image.signedManifest;
 }
 
-/** `problem`: none of it is asked for, or another image. */
-type OpenImage = { size: number; etag: string } & (
-  { problem: 'outside' | 'other_image' } | { problem: null; range: ByteRange; body: ReadableStream }
-);
-
-/** @param headers of the request: `range` undefined for the whole image */
+/**
+ * `part`: why there is none, of a request for a part: it is outside, or of another image.
+ * @param headers of the request: `range` undefined for the whole image
+ */
 export async function openImage(
   context: ServiceContext,
   token: string,
-  headers: { range: string | undefined; ifRange: string | undefined },
-): Promise<OpenImage> {
+  { range, ifRange }: { range: string | undefined; ifRange: string | undefined },
+) {
   const { image, allow } = await findImageOf(context, token);
   const { size, sha256, name } = image;
   const about = { size, etag: `"${sha256}"` };
-  const range = headers.range === undefined ? { offset: 0, length: size } : readRange(headers.range, size);
-  if (headers.range !== undefined && (headers.ifRange ?? about.etag) !== about.etag)
-    return { ...about, problem: 'other_image' };
-  if (range === undefined) return { ...about, problem: 'outside' };
-  await allow(range.offset + range.length);
-  const stored = await context.env.FIRMWARE.get(name, { range });
+  if (range !== undefined && (ifRange ?? about.etag) !== about.etag) return { ...about, part: 'other_image' } as const;
+  const wanted = range === undefined ? { offset: 0, length: size } : readRange(range, size);
+  if (wanted === undefined) return { ...about, part: 'outside' } as const;
+  await allow(wanted.offset + wanted.length);
+  const stored = await context.env.FIRMWARE.get(name, { range: wanted });
   if (stored === null) throw new RefusedError({ kind: 'update_ended' });
-  return { ...about, problem: null, range, body: stored.body };
+  return { ...about, part: { ...wanted, body: stored.body } };
 }
 
 async function findImageOf(context: ServiceContext, token: string) {
@@ -60,9 +57,7 @@ async function findImageOf(context: ServiceContext, token: string) {
   const link = await readLinkToken(context.config.messagingSecrets, 'image', token);
   if (link === undefined) throw notFound('update');
   const { deviceId, linkId: campaignId } = link;
-  const image = await findImage(context.primary(), campaignId);
-  if (image === 'gone') throw new RefusedError({ kind: 'update_ended' });
-  if (image === 'paused') throw new RefusedError({ kind: 'campaign_paused' });
+  const image = unwrap(await findImage(context.primary(), campaignId));
   const allow = (endsAt: number | null) => decide(context, deviceId, { kind: 'image_asked', campaignId, endsAt });
   return { image, allow };
 }

@@ -13,12 +13,11 @@ import {
   notFound,
   RefusedError,
   unwrap,
-  type Outcome,
-  type Refusal,
+  type FirmwareProblem,
 } from '../../domain/refusal.ts';
 import { toIso } from '../../domain/time.ts';
 import { callCampaign } from '../../objects/calls/stubs.ts';
-import type { CampaignBody } from '../../protocol/http/firmware.ts';
+import type { CampaignBody, CampaignView } from '../../protocol/http/firmware.ts';
 import type { ServiceContext } from '../../context.ts';
 import { findOwnProduct } from './products.ts';
 
@@ -26,8 +25,7 @@ const max = { firmwareKeysPerProduct: 4, firmwarePerProduct: 50, campaignsPerPro
 
 const leftPerRun = 50;
 
-const refusedFirmware = (because: Extract<Refusal, { kind: 'firmware_refused' }>['because']) =>
-  new RefusedError({ kind: 'firmware_refused', because });
+const refusedFirmware = (because: FirmwareProblem) => new RefusedError({ kind: 'firmware_refused', because });
 
 export async function firmwareOf(
   context: ServiceContext,
@@ -44,13 +42,10 @@ export async function firmwareOf(
     if (found === undefined) throw notFound('firmware', version);
     return found;
   };
-  const ask = async <T>(
-    campaignId: string,
-    call: (campaign: ReturnType<typeof callCampaign>) => Promise<Outcome<T>>,
-  ) => {
+  const objectOf = (campaignId: string) => callCampaign(context.env, campaignId, 'idempotent');
+  const requireCampaign = async (campaignId: string) => {
     const found = await records.findCampaign(db, productId, campaignId);
     if (found === undefined) throw notFound('campaign', campaignId);
-    return unwrap(await call(callCampaign(context.env, campaignId, 'idempotent')));
   };
 
   return {
@@ -126,35 +121,31 @@ export async function firmwareOf(
     async startCampaign(order: CampaignBody) {
       const { version } = order;
       const row = await find(version);
-      const campaign = {
-        campaignId: createId('', linkIdLength),
-        version,
-        state: 'running',
-        createdAt: Date.now(),
-      } as const;
-      if (!(await records.insertCampaign(db, { ...campaign, productId }, max.campaignsPerProduct))) {
+      const [campaignId, createdAt] = [createId('', linkIdLength), Date.now()];
+      const campaign = { campaignId, productId, version, state: 'running', createdAt } as const;
+      if (!(await records.insertCampaign(db, campaign, max.campaignsPerProduct))) {
         if (await records.hasOpenCampaign(db, productId)) throw new RefusedError({ kind: 'campaign_open', productKey });
         if ((await find(version)).storedAt === null) throw refusedFirmware('no_image');
         throw limitReached('campaignsPerProduct', max.campaignsPerProduct);
       }
-      const { createdAt } = campaign;
       const manifest = unwrap(readManifest(row.manifest));
-      const object = callCampaign(context.env, campaign.campaignId, 'idempotent');
-      await object.start({ productId, productKey, manifest, createdAtMs: createdAt, order });
+      await objectOf(campaignId).start({ productId, productKey, manifest, createdAtMs: createdAt, order });
       return viewCampaign(campaign);
     },
 
     async listCampaigns(page: PageRequest) {
-      const { total, list } = await records.listCampaigns(db, productId, page);
-      return { list: list.map(viewCampaign), total, ...page };
+      const { total, rows } = await records.listCampaigns(db, productId, page);
+      return { list: rows.map(viewCampaign), total, ...page };
     },
 
-    readCampaign(campaignId: string, page: PageRequest) {
-      return ask(campaignId, (campaign) => campaign.view(page));
+    async readCampaign(campaignId: string, page: PageRequest) {
+      await requireCampaign(campaignId);
+      return unwrap<CampaignView>(await objectOf(campaignId).view(page));
     },
 
     async changeCampaign(campaignId: string, change: 'pause' | 'resume' | 'stop') {
-      await ask(campaignId, (campaign) => campaign.change(change));
+      await requireCampaign(campaignId);
+      unwrap(await objectOf(campaignId).change(change));
       return { campaignId };
     },
   };
@@ -179,6 +170,6 @@ function viewFirmware({ version, manifest, keyId, createdAt, storedAt }: records
   return { version, manifest: unwrap(readManifest(manifest)), keyId, ...times };
 }
 
-function viewCampaign({ campaignId, version, state, createdAt }: Omit<records.CampaignRow, 'productId'>) {
+function viewCampaign({ campaignId, version, state, createdAt }: records.CampaignRow) {
   return { campaignId, version, state, createdAt: toIso(createdAt) };
 }

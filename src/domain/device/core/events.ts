@@ -10,6 +10,7 @@ import type { TakeAnswer } from '../../webhooks/webhooks.ts';
 import type { DeviceIdentity } from '../../topics.ts';
 import type { AcceptedCommand, CommandRequest, CommandView } from '../commands/commands.ts';
 import type { Offer, UpdateReport } from '../firmware/updates.ts';
+import type { Get } from '../../../protocol/firmware.ts';
 import type { GuestLinkView, GuestUse, NewGuestLink } from '../commands/guest-links.ts';
 import type { DirectInbound, InboundMessage, MessageResult } from '../messages/inbox.ts';
 import type { Activation, LostDevice, Provisioned } from '../ownership/activation.ts';
@@ -243,7 +244,7 @@ export type Effect =
   | { kind: 'tell_watcher'; deviceId: string; reading: Reading }
   | ({ kind: 'tell_upgrade' } & Pick<Offer, 'campaignId' | 'version' | 'size' | 'hash'>)
   /** Answers a `get` of the device. `campaignId`: null if no update is open. */
-  | { kind: 'send_image'; campaignId: string | null; offset: number; length: number; isManifest: boolean }
+  | ({ kind: 'send_image'; campaignId: string | null } & Get)
   /** Something became of its update; lost, the campaign finds it when it looks. */
   | { kind: 'tell_campaign'; campaignId: string; report: UpdateReport }
   /** They ask what became of the device. */

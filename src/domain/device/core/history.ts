@@ -12,6 +12,7 @@ import type { OutgoingEvent } from '../../webhooks/webhooks.ts';
 import type { Run } from '../times/ledger.ts';
 import type { SeriesDay } from '../usage/series.ts';
 import type { Day } from '../usage/usage.ts';
+import { dayMs } from '../../time.ts';
 
 export type Transition = {
   status: 'online' | 'offline';
@@ -48,4 +49,19 @@ export function appendHistory<State extends { newHistory: readonly HistoryEntry[
   entry: HistoryEntry,
 ): State {
   return { ...state, newHistory: [...state.newHistory, entry] };
+}
+
+/** The part of the last 14 days for which the device was offline, by its transitions, newest first. */
+export function shareAway(transitions: readonly Transition[], nowMs: number): number {
+  const beginMs = nowMs - 14 * dayMs;
+  let away = 0;
+  let untilMs = nowMs;
+  let fromMs = nowMs;
+  for (const { status, time } of transitions) {
+    fromMs = Math.max(time, beginMs);
+    if (status === 'offline') away += Math.max(0, untilMs - fromMs);
+    untilMs = fromMs;
+    if (fromMs === beginMs) break;
+  }
+  return fromMs < nowMs ? away / (nowMs - fromMs) : 0;
 }

@@ -1,9 +1,10 @@
 // Slice: the firmware that the device runs, and the update that a campaign has offered to it. What the device says moves an update on and
 // never proves it: that does only the new version, reported in a session that began after the download ended. Each state has an end.
 import type { UpdateReason, UpdateState } from '../../../protocol/vocabulary.ts';
+import type { DeviceFirmware } from '../../../protocol/http/firmware.ts';
 import { compareVersions, type Inform, type Progress } from '../../../protocol/firmware.ts';
 import { accept, refused } from '../../refusal.ts';
-import { dayMs, hourMs, minuteMs, secondMs } from '../../time.ts';
+import { dayMs, hourMs, minuteMs, secondMs, toIso } from '../../time.ts';
 import { spend } from '../../token-bucket.ts';
 import type { Decision, Handler } from '../core/events.ts';
 import type { DeviceState, Slice } from '../core/state.ts';
@@ -47,15 +48,16 @@ type FirmwareSlice = {
   update: Update | null;
 };
 
-/** A state that is not here is an end. */
-const lifeMs: Partial<Record<UpdateState, number>> = {
-  offered: 30 * dayMs,
-  postponed: 30 * dayMs,
-  accepted: hourMs,
-  downloading: dayMs,
-  downloaded: dayMs,
-  restarting: hourMs,
+/** Any other state but `postponed` is an end. `failsAs`: why, when its time is over. */
+const timesOfStates: Partial<Record<UpdateState, { lifeMs: number; failsAs: UpdateReason }>> = {
+  offered: { lifeMs: 30 * dayMs, failsAs: 'not_reached' },
+  accepted: { lifeMs: hourMs, failsAs: 'too_slow' },
+  downloading: { lifeMs: dayMs, failsAs: 'too_slow' },
+  downloaded: { lifeMs: dayMs, failsAs: 'not_installed' },
+  restarting: { lifeMs: hourMs, failsAs: 'not_back' },
 };
+/** After it, it is offered again. */
+const postponedMs = 30 * dayMs;
 /** Whatever the device says meanwhile. */
 const longestMs = 30 * dayMs;
 const tellEveryMs = 10 * minuteMs;
@@ -71,14 +73,8 @@ export const firmwareSlice: Slice<FirmwareSlice> = {
   initial: { installed: null, announcedAtMs: 0, update: null },
   row: 'own',
   isWorthSaving: ({ firmware: saved }, { firmware }) =>
-    (isOpen(firmware.update) && saved.installed !== firmware.installed) ||
-    versionIn(saved) !== versionIn(firmware) ||
-    saved.announcedAtMs !== firmware.announcedAtMs ||
-    saved.update?.campaignId !== firmware.update?.campaignId ||
-    saved.update?.state !== firmware.update?.state ||
-    saved.update?.told !== firmware.update?.told ||
-    saved.update?.downloaded !== firmware.update?.downloaded ||
-    tenths(saved.update) !== tenths(firmware.update),
+    saved !== firmware &&
+    worthSaving(saved, isOpen(firmware.update)) !== worthSaving(firmware, isOpen(firmware.update)),
   dueAtMs: (state) => {
     const { update } = state.firmware;
     if (update === null) return Infinity;
@@ -89,23 +85,29 @@ export const firmwareSlice: Slice<FirmwareSlice> = {
   onMove: ({ firmware }) => ({ ...firmware, update: null }),
 };
 
-const versionIn = ({ installed }: FirmwareSlice) => JSON.stringify({ ...installed, atMs: 0 });
-const tenths = (update: Update | null) => Math.floor((update?.percent ?? 0) / 10);
-/** Infinity: it has ended. */
-export function endsAtMs({ firmware: { update }, presence }: DeviceState): number {
-  if (update === null) return Infinity;
-  const { isOnline, onlineSinceMs } = presence.connection;
-  // It is back, or has not gone: what it runs it says soon, or never.
-  const isBack = update.state === 'restarting' && isOnline;
-  if (isBack) return Math.max(update.movedAtMs, onlineSinceMs ?? 0) + backForMs;
-  const endsAt = update.movedAtMs + (lifeMs[update.state] ?? Infinity);
-  const isEndless = update.state === 'postponed' || !Number.isFinite(endsAt);
-  return isEndless ? endsAt : Math.min(endsAt, (update.reachedAtMs.offered ?? 0) + longestMs);
+/** Of the download every tenth part; when it informed last as long as an update is judged by it. */
+function worthSaving({ installed, announcedAtMs, update }: FirmwareSlice, isJudged: boolean): string {
+  const { campaignId, state, told, downloaded, percent = 0 } = update ?? {};
+  const informed = isJudged ? installed : { ...installed, atMs: 0 };
+  return JSON.stringify([informed, announcedAtMs, campaignId, state, told, downloaded, Math.floor(percent / 10)]);
 }
 
+/** Infinity: it has ended. */
+function endsAtMs({ firmware: { update }, presence }: DeviceState): number {
+  if (update === null) return Infinity;
+  const { state, movedAtMs, reachedAtMs } = update;
+  if (state === 'postponed') return movedAtMs + postponedMs;
+  const { isOnline, onlineSinceMs } = presence.connection;
+  // It is back, or has not gone: what it runs it says soon, or never.
+  if (state === 'restarting' && isOnline) return Math.max(movedAtMs, onlineSinceMs ?? 0) + backForMs;
+  const life = timesOfStates[state];
+  return life ? Math.min(movedAtMs + life.lifeMs, (reachedAtMs.offered ?? 0) + longestMs) : Infinity;
+}
+
+const isOpen = (update: Update | null): update is Update =>
+  update !== null && (update.state === 'postponed' || timesOfStates[update.state] !== undefined);
 /** Its owner has not put it off. */
 const isUnderWay = (update: Update | null): update is Update => isOpen(update) && update.state !== 'postponed';
-const isOpen = (update: Update | null): update is Update => update !== null && lifeMs[update.state] !== undefined;
 
 function newestSessionAtMs({ presence, firmware }: DeviceState): number {
   return Math.max(presence.connection.sessionStartedAtMs ?? 0, firmware.announcedAtMs);
@@ -140,30 +142,30 @@ export type UpdateReport = {
 
 /** Offers it, or says what became of it: the same offer again changes nothing. With `isStopped` a download ends here. */
 export const offerUpdate: Handler<'update_offered'> = (state, { offer, isStopped }, { nowMs }) => {
-  const { identity, firmware, presence } = state;
+  const { identity, firmware } = state;
   const { deviceId: id } = identity;
   if (offer.productKey !== identity.productKey) return refused(state, { kind: 'not_found', what: 'device', id });
-  const { isOnline } = presence.connection;
-  const answer = (next: DeviceState, report: Omit<UpdateReport, 'isOnline'>) => ({
-    state: next,
-    result: accept({ ...report, isOnline }),
-  });
   const { update: present, installed } = firmware;
+  const { isOnline } = state.presence.connection;
+  const answer = (next: DeviceState, { state: reached, reason }: Omit<UpdateReport, 'isOnline'>) => ({
+    state: next,
+    result: accept({ state: reached, reason, isOnline }),
+  });
   if (present?.campaignId === offer.campaignId) {
     const isCut = isStopped && isOpen(present) && present.downloaded === null;
     const next = isCut ? end(state, 'superseded', 'stopped', nowMs) : state;
-    const { state: reached, reason } = next.firmware.update ?? present;
-    return answer(next, { state: reached, reason });
+    return answer(next, next.firmware.update ?? present);
   }
   if (isStopped) return answer(state, { state: 'superseded', reason: 'stopped' });
   if (present !== null && present.orderedAtMs >= offer.orderedAtMs)
     return answer(state, { state: 'superseded', reason: 'newer_campaign' });
   const { minimumVersion, productKey: _, ...offered } = offer;
   const formerVersion = installed?.version ?? null;
-  if (formerVersion !== null && compareVersions(formerVersion, offer.version) >= 0)
+  const isBelow = (version: string | null) =>
+    formerVersion !== null && version !== null && compareVersions(formerVersion, version) < 0;
+  if (formerVersion !== null && !isBelow(offer.version))
     return answer(state, { state: 'skipped', reason: 'has_version' });
-  if (formerVersion !== null && minimumVersion !== null && compareVersions(formerVersion, minimumVersion) < 0)
-    return answer(state, { state: 'skipped', reason: 'below_minimum' });
+  if (isBelow(minimumVersion)) return answer(state, { state: 'skipped', reason: 'below_minimum' });
   const begin = { state: 'offered', reason: null, error: null, percent: 0, downloaded: null } as const;
   const times = { reachedAtMs: { offered: nowMs }, movedAtMs: nowMs, told: { times: 0, atMs: 0 } };
   const update = { ...offered, ...begin, ...times, formerVersion };
@@ -188,8 +190,8 @@ export const noteFetch: Handler<'image_asked'> = (state, { campaignId, endsAt },
     const limit = 'imageRequestsPerMinute';
     return refused(state, { kind: 'rate_limited', limit, retryAfterSeconds: 1 });
   }
-  const fetched = endsAt === null ? state : noteBytes(state, update, endsAt, nowMs);
-  return { state: { ...fetched, budgets: { ...state.budgets, fetches } }, result: accept(null) };
+  const asked = { ...state, budgets: { ...state.budgets, fetches } };
+  return { state: endsAt === null ? asked : noteBytes(asked, update, endsAt, nowMs), result: accept(null) };
 };
 
 function noteBytes(state: DeviceState, { size }: Update, endsAt: number, nowMs: number): DeviceState {
@@ -204,9 +206,9 @@ function endDownload(state: DeviceState, nowMs: number): DeviceState {
 }
 
 /** What it informed of so far says nothing of what it runs then: it may be back within the slack. */
-function awaitRestart(downloaded: Download, installed: Installed | null): Download {
-  const atMs = Math.max(downloaded.atMs, (installed?.atMs ?? 0) + 1);
-  return { ...downloaded, atMs, isRestart: true };
+function awaitRestart(state: DeviceState, to: UpdateState, downloaded: Download, nowMs: number): DeviceState {
+  const atMs = Math.max(downloaded.atMs, (state.firmware.installed?.atMs ?? 0) + 1);
+  return change(state, { state: to, downloaded: { ...downloaded, atMs, isRestart: true } }, nowMs);
 }
 
 export function takeUpdateMessage(
@@ -224,17 +226,14 @@ export function takeUpdateMessage(
       const installed = { ...message.body, atMs: Math.max(atMs, announcedAtMs, (before?.atMs ?? 0) + 1) };
       // What it may go back to: of a device that was offered it before it told of itself, too.
       const isFormer = isOpen(update) && update.downloaded === null && version !== update.version;
-      return {
-        ...state,
-        firmware: { ...state.firmware, installed, update: isFormer ? { ...update, formerVersion: version } : update },
-      };
+      const noted = isFormer ? { ...update, formerVersion: version } : update;
+      return { ...state, firmware: { ...state.firmware, installed, update: noted } };
     }
     case 'progress':
       return isUnderWay(update) ? takeProgress(state, update, message.body, nowMs) : state;
     case 'get': {
-      const { offset, length, manifest: isManifest = false } = message.body;
       const campaignId = isUnderWay(update) ? update.campaignId : null;
-      effects.push({ kind: 'send_image', campaignId, offset, length, isManifest });
+      effects.push({ kind: 'send_image', campaignId, ...message.body });
       return state;
     }
   }
@@ -259,11 +258,7 @@ function takeProgress(
     case 'restarting':
       // What was not fetched cannot be installed.
       if (update.downloaded === null) return state;
-      return change(
-        state,
-        { state: step, downloaded: awaitRestart(update.downloaded, state.firmware.installed) },
-        nowMs,
-      );
+      return awaitRestart(state, step, update.downloaded, nowMs);
     case 'failed':
       return change(state, { state: step, reason: 'device_error', error: error ?? null }, nowMs);
   }
@@ -314,8 +309,7 @@ function judge(state: DeviceState, update: Update, nowMs: number): DeviceState {
     if (installed.version !== formerVersion) return end(state, 'unknown', 'other_version', nowMs);
     // Without its word that it restarts, the connection alone may have been lost: once.
     if (downloaded.isRestart) return end(state, 'rolled_back', null, nowMs);
-    const again = awaitRestart({ ...downloaded, sessionAtMs }, installed);
-    return change(state, { state: 'downloaded', downloaded: again }, nowMs);
+    return awaitRestart(state, 'downloaded', { ...downloaded, sessionAtMs }, nowMs);
   }
   const isGone = !state.presence.connection.isOnline || isLater;
   return update.state === 'downloaded' && isGone ? change(state, { state: 'restarting' }, nowMs) : state;
@@ -324,18 +318,32 @@ function judge(state: DeviceState, update: Update, nowMs: number): DeviceState {
 function endOverdue(state: DeviceState, nowMs: number): DeviceState {
   const { update } = state.firmware;
   if (update === null || endsAtMs(state) > nowMs) return state;
-  switch (update.state) {
-    case 'postponed':
-      return change(state, { state: 'offered', told: { times: 0, atMs: 0 } }, nowMs);
-    case 'offered':
-      return end(state, 'failed', 'not_reached', nowMs);
-    case 'downloaded':
-      return end(state, 'failed', 'not_installed', nowMs);
-    case 'restarting':
-      return state.presence.connection.isOnline
-        ? end(state, 'unknown', 'no_version', nowMs)
-        : end(state, 'failed', 'not_back', nowMs);
-    default:
-      return end(state, 'failed', 'too_slow', nowMs);
-  }
+  if (update.state === 'postponed') return change(state, { state: 'offered', told: { times: 0, atMs: 0 } }, nowMs);
+  if (update.state === 'restarting' && state.presence.connection.isOnline)
+    return end(state, 'unknown', 'no_version', nowMs);
+  return end(state, 'failed', timesOfStates[update.state]?.failsAs ?? null, nowMs);
+}
+
+/** For those who may read the device. */
+export function viewFirmware(state: DeviceState): DeviceFirmware {
+  const { installed, update } = state.firmware;
+  const endsAt = endsAtMs(state);
+  const viewInstalled = ({ atMs, ...inform }: Installed) => ({ ...inform, reportedAt: toIso(atMs) });
+  return {
+    installed: installed && viewInstalled(installed),
+    update: update && {
+      campaignId: update.campaignId,
+      version: update.version,
+      formerVersion: update.formerVersion,
+      state: update.state,
+      reason: update.reason,
+      error: update.error,
+      percent: update.percent,
+      security: update.isSecurity,
+      endsAt: Number.isFinite(endsAt) ? toIso(endsAt) : null,
+      steps: Object.entries(update.reachedAtMs)
+        .sort(([, one], [, other]) => one - other)
+        .map(([reached, atMs]) => ({ state: reached as UpdateState, time: toIso(atMs) })),
+    },
+  };
 }
