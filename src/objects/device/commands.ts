@@ -15,8 +15,9 @@ import { log } from '../../log.ts';
 import type { CommandState } from '../../protocol/vocabulary.ts';
 import { orFailed } from '../calls/background.ts';
 import { startScene } from '../calls/start-scene.ts';
-import { OrderedBrokerLink, resultOr } from '../calls/stubs.ts';
+import { callBrokerLink, resultOr } from '../calls/stubs.ts';
 import { within } from '../calls/within.ts';
+import type { PublishRequest } from '../broker-link/pending-publishes.ts';
 import type { DirectDelivery } from './mqtt/exchange.ts';
 import type { DirectSockets } from './mqtt/sockets.ts';
 import type { StoredDevice } from './stored-device.ts';
@@ -33,7 +34,8 @@ export class DeviceCommands {
   readonly #deviceId: string;
   readonly #device: StoredDevice;
   readonly #sockets: DirectSockets;
-  readonly #link: OrderedBrokerLink;
+  /** One for all: publishes arrive in the order in which they were made. */
+  readonly #link: ReturnType<typeof callBrokerLink>;
   readonly #publications = new Map<string, Promise<'sent' | PublishFailure>>();
   readonly #waiting = new Map<string, Set<() => void>>();
 
@@ -42,7 +44,7 @@ export class DeviceCommands {
     this.#deviceId = deviceId;
     this.#device = device;
     this.#sockets = sockets;
-    this.#link = new OrderedBrokerLink(env);
+    this.#link = callBrokerLink(env, 'once');
   }
 
   /** Answers when the broker has the command, or, with `waitSeconds`, when it ended or the time is over. */
@@ -131,7 +133,7 @@ export class DeviceCommands {
     await this.#publishToBroker({ topic, payload, expiresAtMs: Date.now() + sendWithinMs });
   }
 
-  async #publishToBroker(request: Parameters<OrderedBrokerLink['publish']>[0]): Promise<PublishOutcome> {
+  async #publishToBroker(request: PublishRequest): Promise<PublishOutcome> {
     if (readConfig(this.#env).hasBroker) {
       return resultOr({ ok: false, reason: 'unreachable' } as const, this.#link.publish(request));
     }
