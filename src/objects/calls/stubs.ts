@@ -5,8 +5,6 @@ import { RefusedError, type ObjectFailure, type ObjectName } from '../../domain/
 import type { EventOf, RequestKind, Results } from '../../domain/device/core/events.ts';
 import { readConfig } from '../../config.ts';
 import { describeError, log } from '../../log.ts';
-import type { PublishOutcome } from '../../domain/publish-outcome.ts';
-import type { PublishRequest } from '../broker-link/pending-publishes.ts';
 
 /** The methods of an object as its callers see them. The platform's own type splits results that are unions. */
 type Remote<Namespace> =
@@ -30,25 +28,34 @@ type Repetition = 'idempotent' | 'once';
 
 type Method = (...args: unknown[]) => Promise<unknown>;
 
-/** Calls of the stubs that it makes throw RefusedError `object_failed`. */
+/** Calls throw RefusedError `object_failed`. They arrive in the order in which they were made, until one fails. */
 function callTo<Name extends Binding, Id extends string | number = string>(
   object: ObjectName,
   binding: Name,
   nameOf: (id: Id) => string = String,
 ) {
-  return (env: Env, id: Id, repetition: Repetition) =>
-    new Proxy({} as Stub<Name>, {
+  return (env: Env, id: Id, repetition: Repetition) => {
+    let stub: Record<string, Method> | undefined;
+    const run = async (method: string, args: unknown[]) => {
+      const used = (stub ??= env[binding].getByName(nameOf(id), placeOf(env)) as unknown as Record<string, Method>);
+      try {
+        return await used[method]?.(...args);
+      } catch (error) {
+        // The platform has broken it.
+        if (stub === used) stub = undefined;
+        throw error;
+      }
+    };
+    return new Proxy({} as Stub<Name>, {
       get:
         (_, method: string) =>
         (...args: unknown[]) => {
           // For the log, what is decided says more.
           const operation = method === 'decide' ? (args[0] as EventOf<RequestKind>).kind : method;
-          return call(object, nameOf(id), operation, repetition, async () => {
-            const stub = env[binding].getByName(nameOf(id), placeOf(env)) as unknown as Record<string, Method>;
-            return stub[method]?.(...args);
-          });
+          return call(object, nameOf(id), operation, repetition, () => run(method, args));
         },
     });
+  };
 }
 
 export const callDevice = callTo('DeviceSession', 'DEVICE_SESSION');
@@ -72,7 +79,7 @@ export const callHome = (env: Env, keyId: string, repetition: Repetition) =>
 export const callListener = (env: Env, shard: string, repetition: Repetition): Pick<Stub<'HOME_BROKER'>, 'push'> =>
   isHome(shard) ? callHomeNamed(env, shard, repetition) : callRelay(env, shard, repetition);
 const callLink = callTo('BrokerLink', 'BROKER_LINK');
-export const callBrokerLink = (env: Env, repetition: Repetition) => callLink(env, brokerLinkName, repetition);
+export const callBrokerLink = (env: Env, repetition: Repetition) => callLink(env, 'broker-main', repetition);
 
 /** The result of a call, or `fallback` if it failed: the call has logged it. */
 export async function resultOr<T, Fallback>(fallback: Fallback, called: Promise<T>): Promise<T | Fallback> {
@@ -90,29 +97,6 @@ export function hasAnswer(called: Promise<unknown>): Promise<boolean> {
   return resultOr(false, answered);
 }
 
-/** Keeps one stub while it works, because calls of one stub arrive in the order in which they were made. */
-export class OrderedBrokerLink {
-  readonly #env: Env;
-  #stub: Stub<'BROKER_LINK'> | undefined;
-
-  constructor(env: Env) {
-    this.#env = env;
-  }
-
-  /** @throws RefusedError `object_failed` */
-  publish(request: PublishRequest): Promise<PublishOutcome> {
-    const stub = (this.#stub ??= this.#env.BROKER_LINK.getByName(brokerLinkName, placeOf(this.#env)));
-    return call('BrokerLink', brokerLinkName, 'publish', 'once', async () => {
-      try {
-        return await stub.publish(request);
-      } catch (error) {
-        if (this.#stub === stub) this.#stub = undefined;
-        throw error;
-      }
-    });
-  }
-}
-
 /** The shard of a client address; stable, so that one address does not wake them all. */
 export function relayShardOf(address: string, shards: number): string {
   return `relay-${fingerprint(address) % shards}`;
@@ -125,8 +109,6 @@ export const relayShards = (env: Env): string[] =>
 export async function tellRelays(env: Env, tell: (stub: Stub<'RELAY_GATEWAY'>) => Promise<void>) {
   await Promise.all(relayShards(env).map((shard) => hasAnswer(tell(callRelay(env, shard, 'idempotent')))));
 }
-
-const brokerLinkName = 'broker-main';
 
 /** Where an object is made that is called for the first time; one that exists stays where it is. */
 function placeOf(env: Env): DurableObjectNamespaceGetDurableObjectOptions | undefined {

@@ -15,10 +15,10 @@ import { log } from '../../log.ts';
 import type { CommandState } from '../../protocol/vocabulary.ts';
 import { orFailed } from '../calls/background.ts';
 import { startScene } from '../calls/start-scene.ts';
-import { OrderedBrokerLink, resultOr } from '../calls/stubs.ts';
+import { callBrokerLink, resultOr } from '../calls/stubs.ts';
 import { within } from '../calls/within.ts';
-import type { DirectDelivery } from './mqtt/exchange.ts';
-import type { DirectSockets } from './mqtt/sockets.ts';
+import type { PublishRequest } from '../broker-link/pending-publishes.ts';
+import type { DirectDelivery, DirectSockets } from './direct-sockets.ts';
 import type { StoredDevice } from './stored-device.ts';
 
 export type CommandReceipt = { commandId: string; deviceOnline: boolean; expiresAt: string } & (
@@ -29,20 +29,17 @@ export type CommandReceipt = { commandId: string; deviceOnline: boolean; expires
 const sendWithinMs = 10_000;
 
 export class DeviceCommands {
-  readonly #env: Env;
-  readonly #deviceId: string;
   readonly #device: StoredDevice;
   readonly #sockets: DirectSockets;
-  readonly #link: OrderedBrokerLink;
+  /** One for all: publishes arrive in the order in which they were made. */
+  readonly #link: ReturnType<typeof callBrokerLink>;
   readonly #publications = new Map<string, Promise<'sent' | PublishFailure>>();
   readonly #waiting = new Map<string, Set<() => void>>();
 
-  constructor(env: Env, deviceId: string, device: StoredDevice, sockets: DirectSockets) {
-    this.#env = env;
-    this.#deviceId = deviceId;
+  constructor(device: StoredDevice, sockets: DirectSockets) {
     this.#device = device;
     this.#sockets = sockets;
-    this.#link = new OrderedBrokerLink(env);
+    this.#link = callBrokerLink(device.env, 'once');
   }
 
   /** Answers when the broker has the command, or, with `waitSeconds`, when it ended or the time is over. */
@@ -89,7 +86,7 @@ export class DeviceCommands {
     await Promise.resolve();
     const outcome = isDirect ? undefined : await this.#publishToBroker({ topic, payload, expiresAtMs });
     const isPublished = outcome?.ok !== false;
-    if (!isPublished) log('warn', 'announcement not published', { deviceId: this.#deviceId, reason: outcome.reason });
+    if (!isPublished) log('warn', 'announcement not published', { ...this.#device.about, reason: outcome.reason });
     this.#device.decide({ kind: 'announcement_ended', time, isPublished });
   }
 
@@ -103,7 +100,7 @@ export class DeviceCommands {
     await Promise.resolve();
     this.#publications.delete(commandId);
     if (!outcome.ok) {
-      log('warn', 'command not published', { deviceId: this.#deviceId, commandId, reason: outcome.reason });
+      log('warn', 'command not published', { ...this.#device.about, commandId, reason: outcome.reason });
     }
     this.#device.decide({ kind: 'publication_ended', commandId, outcome });
     return outcome.ok ? 'sent' : outcome.reason;
@@ -115,12 +112,12 @@ export class DeviceCommands {
     { sceneId, userId, keyId }: NonNullable<EffectOf<'publish_command'>['scene']>,
   ): Promise<PublishOutcome> {
     const start = async () => {
-      const database = openDatabase(this.#env.DB, 'first-primary');
+      const database = openDatabase(this.#device.env.DB, 'first-primary');
       const key = keyId === null ? null : await findApiKey(database, keyId);
       const actor = key === null ? inPerson(userId) : key && actorOf(key);
-      return actor && (await startScene(this.#env, database, actor, sceneId, commandId));
+      return actor && (await startScene(this.#device.env, database, actor, sceneId, commandId));
     };
-    const started = await orFailed('scene not started', { deviceId: this.#deviceId }, start());
+    const started = await orFailed('scene not started', this.#device.about, start());
     if (started === 'failed') return { ok: false, reason: 'unreachable' };
     return { ok: true, id: commandId, publishedAtMs: Date.now(), hasSubscribers: started?.ok === true };
   }
@@ -131,8 +128,8 @@ export class DeviceCommands {
     await this.#publishToBroker({ topic, payload, expiresAtMs: Date.now() + sendWithinMs });
   }
 
-  async #publishToBroker(request: Parameters<OrderedBrokerLink['publish']>[0]): Promise<PublishOutcome> {
-    if (readConfig(this.#env).hasBroker) {
+  async #publishToBroker(request: PublishRequest): Promise<PublishOutcome> {
+    if (readConfig(this.#device.env).hasBroker) {
       return resultOr({ ok: false, reason: 'unreachable' } as const, this.#link.publish(request));
     }
     // As a broker answers for a device that is away.

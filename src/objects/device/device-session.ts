@@ -53,7 +53,7 @@ import type { WitnessSettings } from '../../protocol/http/witness.ts';
 import { DeviceCommands, type CommandReceipt } from './commands.ts';
 import { DeviceEffects } from './effects.ts';
 import { DeviceFleets } from './fleets.ts';
-import { DirectSockets } from './mqtt/sockets.ts';
+import { DirectSockets } from './direct-sockets.ts';
 import { RelayPushes } from './relay-pushes.ts';
 import type { RelayDelivery } from '../calls/push-to-relays.ts';
 import type { DeviceStorage } from './storage.ts';
@@ -80,24 +80,21 @@ export type DeviceRecord = { history: HistoryEntry[]; commands: Command[]; [slic
 const noDevice = refuse({ kind: 'not_found', what: 'device' });
 
 export class DeviceSession extends DurableObject<Env> {
-  readonly #device: StoredDevice;
-  readonly #sockets: DirectSockets;
-  readonly #fleets: DeviceFleets;
-  readonly #commands: DeviceCommands;
-  readonly #effects: DeviceEffects;
+  readonly #device = new StoredDevice(this.ctx, this.env);
+  readonly #fleets = new DeviceFleets(this.#device);
+  readonly #pushes = new RelayPushes(this.#device, this.#fleets);
+  readonly #sockets = new DirectSockets(this.#device, this.#pushes);
+  readonly #commands = new DeviceCommands(this.#device, this.#sockets);
+  readonly #effects = new DeviceEffects(this.#device, {
+    sockets: this.#sockets,
+    commands: this.#commands,
+    pushes: this.#pushes,
+    fleets: this.#fleets,
+  });
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
-    const device = new StoredDevice(ctx, env);
-    const fleets = new DeviceFleets(env, ctx.id.name ?? '', device.storage);
-    const pushes = new RelayPushes(ctx, env, fleets);
-    const sockets = new DirectSockets(ctx, env, device, pushes);
-    this.#commands = new DeviceCommands(env, ctx.id.name ?? '', device, sockets);
-    this.#effects = new DeviceEffects(ctx, env, device, { sockets, commands: this.#commands, pushes, fleets });
-    device.attach({ effects: this.#effects, sockets, fleets });
-    this.#device = device;
-    this.#sockets = sockets;
-    this.#fleets = fleets;
+    this.#device.attach({ effects: this.#effects, sockets: this.#sockets, fleets: this.#fleets });
   }
 
   /** Answers once D1 and the relay shards were told of the change. If they did not take it, the alarm tries again. */

@@ -19,7 +19,7 @@ import { dataBytes, type Data } from '../../protocol/firmware.ts';
 import { topicActions } from '../../protocol/mqtt.ts';
 import type { DeviceCommands } from './commands.ts';
 import type { DeviceFleets } from './fleets.ts';
-import type { DirectSockets } from './mqtt/sockets.ts';
+import type { DirectSockets } from './direct-sockets.ts';
 import type { RelayPushes } from './relay-pushes.ts';
 import type { StoredDevice } from './stored-device.ts';
 import {
@@ -63,17 +63,13 @@ type Parts = {
 };
 
 export class DeviceEffects {
-  readonly #ctx: DurableObjectState;
-  readonly #env: Env;
   readonly #device: StoredDevice;
   readonly #parts: Parts;
   #inbox: Promise<void> = Promise.resolve();
   /** What users are being told before their subscriptions end. */
   #told: Promise<void> = Promise.resolve();
 
-  constructor(ctx: DurableObjectState, env: Env, device: StoredDevice, parts: Parts) {
-    this.#ctx = ctx;
-    this.#env = env;
+  constructor(device: StoredDevice, parts: Parts) {
     this.#device = device;
     this.#parts = parts;
   }
@@ -84,117 +80,149 @@ export class DeviceEffects {
   }
 
   #run(effect: Effect): Promise<void> | undefined {
-    const work = this.#begin(effect);
-    const ended = work && waitable(this.#ctx, effect.kind, work);
+    // The table ties each kind to its effect, which the compiler does not follow.
+    const begin = this.#begin[effect.kind] as (effect: Effect) => Promise<void> | undefined;
+    const work = begin(effect);
+    const ended = work && waitable(this.#device.ctx, effect.kind, work);
     const isAwaited = effect.kind === 'write_projection' ? effect.isUrgent : awaited.includes(effect.kind);
     return isAwaited ? ended : undefined;
   }
 
-  #begin(effect: Effect): Promise<void> | undefined {
-    switch (effect.kind) {
-      case 'push':
-        this.#parts.pushes.add([this.#deliveryOf(effect, this.#device.readers())]);
-        return undefined;
-      case 'tell_readers': {
-        const { run, subscriptions } = this.#deliveryOf(effect, effect.readers);
-        return (this.#told = this.#parts.pushes.tell({ run: { ...run, isForUsers: true }, subscriptions }));
+  readonly #begin: { [Kind in Effect['kind']]: (effect: EffectOf<Kind>) => Promise<void> | void } = {
+    push: (effect) => this.#parts.pushes.add([this.#deliveryOf(effect, this.#device.readers())]),
+
+    tell_readers: (effect) => {
+      const { run, subscriptions } = this.#deliveryOf(effect, effect.readers);
+      return (this.#told = this.#parts.pushes.tell({ run: { ...run, isForUsers: true }, subscriptions }));
+    },
+
+    publish_command: (effect) => this.#parts.commands.publish(effect),
+    publish_announcement: (effect) => this.#parts.commands.announce(effect),
+    notify_waiting: ({ commandId }) => this.#parts.commands.wake(commandId),
+    end_direct_session: ({ reason }) => this.#parts.sockets.end(reason),
+    tell_upgrade: (effect) => this.#tellUpgrade(effect),
+    send_image: (effect) => this.#sendImage(effect),
+    tell_campaign: (effect) => this.#tellCampaign(effect),
+    check_giver: (effect) => this.checkGivers([effect]),
+    ask_witness: (effect) => this.askWitness(effect),
+
+    /** An urgent projection, for which the owner waits, is not sent to the writer: it might wait behind a whole fleet. */
+    write_projection: async ({ projection, isUrgent, mayBeLost }) => {
+      const { env, about, deviceId } = this.#device;
+      // What users wait for goes first.
+      if (mayBeLost) await scheduler.wait(restMs);
+      const written = isUrgent
+        ? writeProjections(this.#database, [{ deviceId, projection }]).then(() => 'written' as const)
+        : callProjectionWriter(env, 'projections', 'once').write(deviceId, projection);
+      const outcome = await orFailed('projection not written', about, written);
+      if (mayBeLost && outcome === 'written') return;
+      this.#device.decide({ kind: 'projection_ended', version: projection.version, outcome });
+    },
+
+    check_record: async ({ productKey }) => {
+      const { about, deviceId } = this.#device;
+      const { hasRecord, hasProduct } = await findRecordOf(this.#database, deviceId, productKey);
+      if (!hasRecord) {
+        log(hasProduct ? 'error' : 'warn', 'the database has no record of a device', { ...about, hasProduct });
       }
-      case 'publish_command':
-        return this.#parts.commands.publish(effect);
-      case 'publish_announcement':
-        return this.#parts.commands.announce(effect);
-      case 'end_direct_session':
-        this.#parts.sockets.end(effect.reason);
-        return undefined;
-      case 'write_projection':
-        return this.#writeProjection(effect);
-      case 'check_record':
-        return this.#checkRecord(effect.productKey);
-      case 'delete_at_broker':
-        log('error', 'device ended: the database has no record of it', this.#about);
-        return this.#deleteAtBroker(effect.productKey);
-      case 'end_relay_sessions':
-        return this.#endRelaySessions(effect);
-      case 'write_members':
-        return this.#writeMembers(effect);
-      case 'end_subscriptions':
-        return this.#endSubscriptions(effect);
-      case 'check_giver':
-        return this.checkGivers([effect]);
-      case 'ask_witness':
-        return this.askWitness(effect);
-      case 'tell_watcher':
-        return this.#tellWatcher(effect);
-      case 'tell_upgrade':
-        return this.#tellUpgrade(effect);
-      case 'send_image':
-        return this.#sendImage(effect);
-      case 'tell_campaign':
-        return this.#tellCampaign(effect);
-      case 'tell_homes':
-        return this.#tellHomes();
-      case 'learn_webhooks':
-        return this.#learnWebhooks(effect.readers);
-      case 'deliver_events':
-        return this.#deliverEvents(effect);
-      case 'tell_inbox':
-        // In their order: a notice must not come after it was taken back.
-        return (this.#inbox = waitable(this.#ctx, effect.kind, this.#tellInbox(effect, this.#inbox)));
-      case 'notify_waiting':
-        this.#parts.commands.wake(effect.commandId);
-        return undefined;
-      case 'log_failed_message': {
-        const { spoolId, seq, error } = effect;
-        log('error', 'message not handled', { ...this.#about, spoolId, seq, ...describeError(error) });
-        return undefined;
-      }
-    }
-  }
+      if (hasRecord || hasProduct) this.#device.decide({ kind: 'record_checked', isThere: hasRecord });
+    },
+
+    /** Like the deletion by an owner; services/broker/provisioning.ts delivers it. */
+    delete_at_broker: async ({ productKey }) => {
+      const { env, about, deviceId } = this.#device;
+      log('error', 'device ended: the database has no record of it', about);
+      if (readConfig(env).broker.provisioning === 'none') return;
+      const nowMs = Date.now();
+      await putOutboxEntry(this.#database, {
+        deviceId,
+        productKey,
+        operation: 'delete',
+        sealedPassword: null,
+        endsSessions: false,
+        requestedAt: nowMs,
+        nextAttemptAt: nowMs,
+      });
+    },
+
+    write_members: async ({ version, members }) => {
+      const { about, deviceId } = this.#device;
+      const written = writeMembers(this.#database, deviceId, version, members);
+      const isWritten = (await orFailed('members not written', about, written)) !== 'failed';
+      this.#device.decide({ kind: 'members_written', version, isWritten });
+    },
+
+    end_subscriptions: async ({ userId, shard }) => {
+      await this.#told;
+      const { env, deviceId } = this.#device;
+      const isDone = await hasAnswer(callRelay(env, shard, 'idempotent').endSubscriptions(deviceId, userId));
+      this.#device.decide({ kind: 'subscriptions_ended', userId, shard, isDone });
+    },
+
+    /** If a shard cannot be reached, its sockets are gone, or the device's next message ends them. */
+    end_relay_sessions: async ({ cause, shards, generations }) => {
+      await this.#told;
+      const { env, deviceId } = this.#device;
+      const ended = shards.map((shard) => callRelay(env, shard, 'idempotent').revoke(deviceId, cause, generations));
+      await Promise.allSettled(ended);
+    },
+
+    tell_watcher: async ({ deviceId, reading }) => {
+      const watcher = callDevice(this.#device.env, deviceId, 'idempotent');
+      const told = watcher.decide({ kind: 'witness_read', deviceId: this.#device.deviceId, reading });
+      const answer = await resultOr(undefined, told);
+      if (answer?.ok === false) this.#device.decide({ kind: 'watcher_ended', deviceId });
+    },
+
+    tell_homes: async () => {
+      const { env, deviceId } = this.#device;
+      const homes = this.#parts.fleets.homesOf(this.#device.readers());
+      // Not in the midst of the decision whose effect this is.
+      await Promise.resolve();
+      await Promise.allSettled(homes.map((home) => callHomeNamed(env, home, 'once').note(deviceId)));
+    },
+
+    learn_webhooks: async ({ readers }) => {
+      await this.#parts.fleets.learnWebhooks(readers);
+      await Promise.resolve();
+      this.#device.decide({ kind: 'webhooks_changed' });
+    },
+
+    /** Events that the endpoint does not want are passed over; a gap is told as they are. */
+    deliver_events: async ({ webhookId, userId, types, after, last, failures }) => {
+      const { env, deviceId } = this.#device;
+      const { events, gap } = this.#device.storage.listEventsAfter(after, last, eventsPerTake);
+      const wanted = events.filter(({ type }) => types.includes(type));
+      const upTo = events.at(-1)?.number ?? last;
+      await Promise.resolve();
+      const take = async (): Promise<TakeAnswer> => {
+        const called = callWebhook(env, webhookId, 'idempotent').take(deviceId, wanted, gap, failures);
+        const taken = await resultOr(undefined, within(takeWithinMs, called));
+        return taken ?? { laterAtMs: Date.now() + takeAgainAfterMs };
+      };
+      const answer = wanted.length === 0 && gap === null ? { upTo } : await take();
+      const taken = answer === 'gone' ? undefined : answer.upTo;
+      const tookAll = taken !== undefined && taken >= (wanted.at(-1)?.number ?? 0);
+      if (answer === 'gone') this.#parts.fleets.endLease(userId, true);
+      this.#device.decide({ kind: 'events_taken', webhookId, after, answer: tookAll ? { upTo } : answer });
+    },
+
+    tell_inbox: (effect) =>
+      // In their order: a notice must not come after it was taken back.
+      (this.#inbox = waitable(this.#device.ctx, effect.kind, this.#tellInbox(effect, this.#inbox))),
+
+    log_failed_message: ({ spoolId, seq, error }) =>
+      log('error', 'message not handled', { ...this.#device.about, spoolId, seq, ...describeError(error) }),
+  };
 
   #deliveryOf({ topic, payload, subscriptions, generations }: Push, readers: readonly number[]) {
-    return { run: { ...this.#about, topic, payloads: [payload], generations, readers }, subscriptions };
+    return { run: { ...this.#device.about, topic, payloads: [payload], generations, readers }, subscriptions };
   }
 
-  /** An urgent projection, for which the owner waits, is not sent to the writer: it might wait behind a whole fleet. */
-  async #writeProjection({ projection, isUrgent, mayBeLost }: EffectOf<'write_projection'>): Promise<void> {
-    const deviceId = this.#deviceId;
-    // What users wait for goes first.
-    if (mayBeLost) await scheduler.wait(restMs);
-    const written = isUrgent
-      ? writeProjections(this.#database, [{ deviceId, projection }]).then(() => 'written' as const)
-      : callProjectionWriter(this.#env, 'projections', 'once').write(deviceId, projection);
-    const outcome = await orFailed('projection not written', this.#about, written);
-    if (mayBeLost && outcome === 'written') return;
-    this.#device.decide({ kind: 'projection_ended', version: projection.version, outcome });
-  }
-
-  async #checkRecord(productKey: string): Promise<void> {
-    const { hasRecord, hasProduct } = await findRecordOf(this.#database, this.#deviceId, productKey);
-    if (!hasRecord) {
-      log(hasProduct ? 'error' : 'warn', 'the database has no record of a device', { ...this.#about, hasProduct });
-    }
-    if (hasRecord || hasProduct) this.#device.decide({ kind: 'record_checked', isThere: hasRecord });
-  }
-
-  /** Like the deletion by an owner; services/broker/provisioning.ts delivers it. */
-  async #deleteAtBroker(productKey: string): Promise<void> {
-    if (readConfig(this.#env).broker.provisioning === 'none') return;
-    const nowMs = Date.now();
-    await putOutboxEntry(this.#database, {
-      deviceId: this.#deviceId,
-      productKey,
-      operation: 'delete',
-      sealedPassword: null,
-      endsSessions: false,
-      requestedAt: nowMs,
-      nextAttemptAt: nowMs,
-    });
-  }
-
-  async #writeMembers({ version, members }: EffectOf<'write_members'>): Promise<void> {
-    const written = writeMembers(this.#database, this.#deviceId, version, members);
-    const isWritten = (await orFailed('members not written', this.#about, written)) !== 'failed';
-    this.#device.decide({ kind: 'members_written', version, isWritten });
+  async #tellInbox({ userId, changes }: EffectOf<'tell_inbox'>, former: Promise<void>): Promise<void> {
+    await former;
+    const called = hasAnswer(callInbox(this.#device.env, userId, 'idempotent').change(changes));
+    if ((await within(inboxWithinMs, called)) === true) this.#device.decide({ kind: 'inbox_told', userId, changes });
   }
 
   /** @throws if D1 does not answer: then nothing is decided */
@@ -210,8 +238,8 @@ export class DeviceEffects {
 
   /** Returns when the reading has been taken, or the other device did not answer. */
   async askWitness({ deviceId, untilMs, commandId }: Omit<EffectOf<'ask_witness'>, 'kind'>): Promise<void> {
-    const other = callDevice(this.#env, deviceId, 'idempotent');
-    const asked = other.decide({ kind: 'reading_asked', deviceId: this.#deviceId, untilMs });
+    const other = callDevice(this.#device.env, deviceId, 'idempotent');
+    const asked = other.decide({ kind: 'reading_asked', deviceId: this.#device.deviceId, untilMs });
     const answer = await resultOr(undefined, within(witnessWithinMs, asked));
     if (answer?.ok === true && answer.value !== null)
       this.#device.decide({ kind: 'witness_read', deviceId, reading: answer.value });
@@ -220,23 +248,9 @@ export class DeviceEffects {
     if (problem !== 'unreachable') this.#device.decide({ kind: 'witness_asked', commandId, problem });
   }
 
-  async #tellWatcher({ deviceId, reading }: EffectOf<'tell_watcher'>): Promise<void> {
-    const watcher = callDevice(this.#env, deviceId, 'idempotent');
-    const told = watcher.decide({ kind: 'witness_read', deviceId: this.#deviceId, reading });
-    const answer = await resultOr(undefined, told);
-    if (answer?.ok === false) this.#device.decide({ kind: 'watcher_ended', deviceId });
-  }
-
-  async #endSubscriptions({ userId, shard }: EffectOf<'end_subscriptions'>): Promise<void> {
-    await this.#told;
-    const ended = callRelay(this.#env, shard, 'idempotent').endSubscriptions(this.#deviceId, userId);
-    const isDone = (await resultOr('failed', ended)) !== 'failed';
-    this.#device.decide({ kind: 'subscriptions_ended', userId, shard, isDone });
-  }
-
   async #tellUpgrade({ campaignId, version, size, hash }: EffectOf<'tell_upgrade'>): Promise<void> {
-    const link = { deviceId: this.#deviceId, linkId: campaignId };
-    const token = await createLinkToken(readConfig(this.#env).messagingSecrets, 'image', link);
+    const link = { deviceId: this.#device.deviceId, linkId: campaignId };
+    const token = await createLinkToken(readConfig(this.#device.env).messagingSecrets, 'image', link);
     await this.#send('otaUpgrade', { version, size, hash, url: `/f/${token}` });
   }
 
@@ -244,7 +258,7 @@ export class DeviceEffects {
     const { offset, manifest } = asked;
     const bytes = await this.#readImage(asked).catch((error: unknown): ImageProblem => {
       const problem = error instanceof RefusedError ? imageProblems[error.refusal.kind] : undefined;
-      if (problem === undefined) log('warn', 'image not read', { ...this.#about, ...describeError(error) });
+      if (problem === undefined) log('warn', 'image not read', { ...this.#device.about, ...describeError(error) });
       return problem ?? 'busy';
     });
     if (typeof bytes === 'string') return this.#send('otaData', { offset, error: bytes });
@@ -261,7 +275,7 @@ export class DeviceEffects {
     if (!manifest && offset >= size) return 'range';
     const bytes = manifest
       ? new TextEncoder().encode(signedManifest).subarray(offset, offset + length)
-      : await (await this.#env.FIRMWARE.get(name, { range: { offset, length } }))?.bytes();
+      : await (await this.#device.env.FIRMWARE.get(name, { range: { offset, length } }))?.bytes();
     if (bytes === undefined) return 'gone';
     // Not before it is known that the campaign goes on.
     const endsAt = manifest ? null : offset + bytes.length;
@@ -276,65 +290,10 @@ export class DeviceEffects {
   }
 
   async #tellCampaign({ campaignId, report }: EffectOf<'tell_campaign'>): Promise<void> {
-    await hasAnswer(callCampaign(this.#env, campaignId, 'idempotent').report(this.#deviceId, report));
-  }
-
-  async #tellHomes(): Promise<void> {
-    const homes = this.#parts.fleets.homesOf(this.#device.readers());
-    // Not in the midst of the decision whose effect this is.
-    await Promise.resolve();
-    const told = homes.map((home) => callHomeNamed(this.#env, home, 'once').note(this.#deviceId));
-    await Promise.allSettled(told);
-  }
-
-  async #learnWebhooks(readers: readonly number[]): Promise<void> {
-    await this.#parts.fleets.learnWebhooks(readers);
-    await Promise.resolve();
-    this.#device.decide({ kind: 'webhooks_changed' });
-  }
-
-  /** Events that the endpoint does not want are passed over; a gap is told as they are. */
-  async #deliverEvents(effect: EffectOf<'deliver_events'>): Promise<void> {
-    const { webhookId, userId, types, after, last, failures } = effect;
-    const { events, gap } = this.#device.storage.listEventsAfter(after, last, eventsPerTake);
-    const wanted = events.filter(({ type }) => types.includes(type));
-    const upTo = events.at(-1)?.number ?? last;
-    await Promise.resolve();
-    const take = async (): Promise<TakeAnswer> => {
-      const called = callWebhook(this.#env, webhookId, 'idempotent').take(this.#deviceId, wanted, gap, failures);
-      const taken = await resultOr(undefined, within(takeWithinMs, called));
-      return taken ?? { laterAtMs: Date.now() + takeAgainAfterMs };
-    };
-    const answer = wanted.length === 0 && gap === null ? { upTo } : await take();
-    const taken = answer === 'gone' ? undefined : answer.upTo;
-    const tookAll = taken !== undefined && taken >= (wanted.at(-1)?.number ?? 0);
-    if (answer === 'gone') this.#parts.fleets.endLease(userId, true);
-    this.#device.decide({ kind: 'events_taken', webhookId, after, answer: tookAll ? { upTo } : answer });
-  }
-
-  async #tellInbox({ userId, changes }: EffectOf<'tell_inbox'>, former: Promise<void>): Promise<void> {
-    await former;
-    const called = hasAnswer(callInbox(this.#env, userId, 'idempotent').change(changes));
-    if ((await within(inboxWithinMs, called)) === true) this.#device.decide({ kind: 'inbox_told', userId, changes });
-  }
-
-  /** If a shard cannot be reached, its sockets are gone, or the device's next message ends them. */
-  async #endRelaySessions({ cause, shards, generations }: EffectOf<'end_relay_sessions'>): Promise<void> {
-    await this.#told;
-    await Promise.allSettled(
-      shards.map((shard) => callRelay(this.#env, shard, 'idempotent').revoke(this.#deviceId, cause, generations)),
-    );
-  }
-
-  get #deviceId(): string {
-    return this.#ctx.id.name ?? '';
+    await hasAnswer(callCampaign(this.#device.env, campaignId, 'idempotent').report(this.#device.deviceId, report));
   }
 
   get #database() {
-    return openDatabase(this.#env.DB, 'first-primary');
-  }
-
-  get #about() {
-    return { deviceId: this.#deviceId };
+    return openDatabase(this.#device.env.DB, 'first-primary');
   }
 }

@@ -10,7 +10,7 @@ import { log } from '../../log.ts';
 import type { FleetAnswer, FleetListener, FleetRegistration } from '../calls/push-to-relays.ts';
 import { callFleetDirectory, isHome, resultOr } from '../calls/stubs.ts';
 import { within } from '../calls/within.ts';
-import type { DeviceStorage } from './storage.ts';
+import type { StoredDevice } from './stored-device.ts';
 
 /** Sooner than the caller who brought the message gives the device up. */
 const directoryAnswerMs = 1_500;
@@ -31,16 +31,12 @@ type Lease = {
 };
 
 export class DeviceFleets {
-  readonly #env: Env;
-  readonly #deviceId: string;
-  readonly #storage: DeviceStorage;
+  readonly #device: StoredDevice;
   #loaded: Map<number, Lease> | undefined;
   readonly #asking = new Map<number, Promise<void>>();
 
-  constructor(env: Env, deviceId: string, storage: DeviceStorage) {
-    this.#env = env;
-    this.#deviceId = deviceId;
-    this.#storage = storage;
+  constructor(device: StoredDevice) {
+    this.#device = device;
   }
 
   mayListen(readers: readonly number[]): boolean {
@@ -98,7 +94,7 @@ export class DeviceFleets {
         this.#leases.set(userId, { ...former, fromMs: Date.now(), forMs: askAgainAfterMs });
         return;
       }
-      const forMs = readConfig(this.#env).limits.fleetLeaseSeconds * secondMs;
+      const forMs = readConfig(this.#device.env).limits.fleetLeaseSeconds * secondMs;
       this.#save(userId, { ...answer, fromMs, forMs });
     });
     this.#asking.set(userId, request);
@@ -106,22 +102,23 @@ export class DeviceFleets {
   }
 
   async #request(userId: number): Promise<FleetAnswer | undefined> {
-    const called = callFleetDirectory(this.#env, userId, 'idempotent').ask(this.#deviceId);
+    const called = callFleetDirectory(this.#device.env, userId, 'idempotent').ask(this.#device.deviceId);
     const answer = await resultOr(null, within(directoryAnswerMs, called));
-    if (answer === undefined) log('warn', 'fleet directory does not answer', { deviceId: this.#deviceId, userId });
+    if (answer === undefined) log('warn', 'fleet directory does not answer', { ...this.#device.about, userId });
     return answer ?? undefined;
   }
 
   /** Only for a device that exists: any other has no readers, and no table. */
   get #leases(): Map<number, Lease> {
     if (this.#loaded !== undefined) return this.#loaded;
-    const row = this.#storage.readRow(rowName) as { leases: [number, Lease][] } | undefined;
+    const row = this.#device.storage.readRow(rowName) as { leases: [number, Lease][] } | undefined;
     return (this.#loaded = new Map(row?.leases));
   }
 
   #save(userId: number, lease: Lease): void {
     this.#leases.set(userId, lease);
-    if (this.#storage.hasSlices()) this.#storage.writeSlices({ [rowName]: { leases: [...this.#leases] } });
+    if (this.#device.storage.hasSlices())
+      this.#device.storage.writeSlices({ [rowName]: { leases: [...this.#leases] } });
   }
 
   #hasWebhooks(userId: number): boolean {

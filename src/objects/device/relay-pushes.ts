@@ -4,6 +4,7 @@ import type { Subscription } from '../../domain/device/messages/subscriptions.ts
 import { directLimits } from '../../domain/direct/direct-limits.ts';
 import { inBackground, waitable } from '../calls/background.ts';
 import type { DeviceFleets } from './fleets.ts';
+import type { StoredDevice } from './stored-device.ts';
 import { pushToRelays, type RelayRun } from '../calls/push-to-relays.ts';
 import { within } from '../calls/within.ts';
 
@@ -12,15 +13,13 @@ const tellWithinMs = 1_000;
 type Delivery = { run: RelayRun; subscriptions: readonly Subscription[] };
 
 export class RelayPushes {
-  readonly #ctx: DurableObjectState;
-  readonly #env: Env;
+  readonly #device: StoredDevice;
   readonly #fleets: DeviceFleets;
   #waiting: Delivery[] | undefined;
   #learned: Promise<void> = Promise.resolve();
 
-  constructor(ctx: DurableObjectState, env: Env, fleets: DeviceFleets) {
-    this.#ctx = ctx;
-    this.#env = env;
+  constructor(device: StoredDevice, fleets: DeviceFleets) {
+    this.#device = device;
     this.#fleets = fleets;
   }
 
@@ -38,7 +37,7 @@ export class RelayPushes {
       return;
     }
     this.#waiting = [];
-    inBackground(this.#ctx, 'push', this.#sendGathered(this.#pushBeside(wanted)));
+    inBackground(this.#device.ctx, 'push', this.#sendGathered(this.#pushBeside(wanted)));
   }
 
   #isWanted({ run, subscriptions }: Delivery): boolean {
@@ -56,7 +55,7 @@ export class RelayPushes {
   }
 
   #pushBeside(deliveries: readonly Delivery[]): Promise<void> {
-    return waitable(this.#ctx, 'push', this.#push(deliveries));
+    return waitable(this.#device.ctx, 'push', this.#push(deliveries));
   }
 
   /** In the order of the calls, although a call may have to ask first which shards listen. */
@@ -69,6 +68,6 @@ export class RelayPushes {
       ...delivery,
       fleets: this.#fleets.registrationsOf(delivery.run.readers ?? []),
     }));
-    await pushToRelays(this.#env, addressed);
+    await pushToRelays(this.#device.env, addressed);
   }
 }

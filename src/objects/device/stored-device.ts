@@ -43,10 +43,11 @@ type Surroundings = {
 };
 
 export class StoredDevice {
+  readonly ctx: DurableObjectState;
+  readonly env: Env;
+  readonly deviceId: string;
   readonly storage: DeviceStorage;
   readonly #logTrouble: ReturnType<typeof createTroubleLog>;
-  readonly #ctx: DurableObjectState;
-  readonly #env: Env;
   #surroundings: Surroundings | undefined;
   #device: Device;
   #saved: DeviceState | undefined;
@@ -54,10 +55,11 @@ export class StoredDevice {
   #isDirectChecked = false;
 
   constructor(ctx: DurableObjectState, env: Env) {
-    this.#ctx = ctx;
-    this.#env = env;
+    this.ctx = ctx;
+    this.env = env;
+    this.deviceId = ctx.id.name ?? '';
     this.storage = new DeviceStorage(ctx.storage);
-    this.#logTrouble = createTroubleLog(ctx.id.name ?? '', readConfig(env).logsRejectedText);
+    this.#logTrouble = createTroubleLog(this.deviceId, readConfig(env).logsRejectedText);
     this.#device = this.storage.load(this.settings());
     if (typeof this.#device === 'string') return;
     const loaded = this.#device;
@@ -72,6 +74,11 @@ export class StoredDevice {
   /** Once, before the first event: effects and sockets are made with this device. */
   attach(surroundings: Surroundings): void {
     this.#surroundings = surroundings;
+  }
+
+  /** For the log. */
+  get about() {
+    return { deviceId: this.deviceId };
   }
 
   get present(): Device {
@@ -110,12 +117,11 @@ export class StoredDevice {
 
   /** As one decision; or message by message if storage refuses the whole, so that only the message at fault is put aside. */
   takeBatch({ messages, ...from }: Omit<EventOf<'messages_received'>, 'kind'>): Ingested {
-    const { name: deviceId } = this.#ctx.id;
     const { spoolId } = from;
     try {
       return this.decide({ kind: 'messages_received', ...from, messages });
     } catch (error) {
-      log('error', 'batch not saved, its messages are taken one by one', { deviceId, ...describeError(error) });
+      log('error', 'batch not saved, its messages are taken one by one', { ...this.about, ...describeError(error) });
     }
     const others: Ingested['others'] = [];
     let last: Ingested | undefined;
@@ -126,7 +132,7 @@ export class StoredDevice {
         last = ingested;
       } catch (error) {
         const { seq, action } = message;
-        log('error', 'message put aside', { deviceId, spoolId, seq, ...describeError(error) });
+        log('error', 'message put aside', { ...this.about, spoolId, seq, ...describeError(error) });
         this.decide({ kind: 'message_put_aside', spoolId, seq, action });
         others.push({ result: 'rejected', reason: 'handling_failed', position });
       }
@@ -172,7 +178,7 @@ export class StoredDevice {
   /** Writes what changed and sets the alarm: together or not at all. Memory follows storage. */
   #commit(before: Device, state: Device, nowMs: number): void {
     if (typeof state === 'string') {
-      this.#ctx.storage.transactionSync(() => this.storage.replaceByTombstone());
+      this.ctx.storage.transactionSync(() => this.storage.replaceByTombstone());
       this.#setAlarm(nowMs + keepTombstoneMs);
       this.#device = state;
       this.#saved = undefined;
@@ -191,7 +197,7 @@ export class StoredDevice {
       // One statement is written whole or not at all without a transaction of its own.
       this.storage.writeSlices(rows);
     } else if (slices + others > 0) {
-      this.#ctx.storage.transactionSync(() => {
+      this.ctx.storage.transactionSync(() => {
         if (former === undefined) this.storage.create();
         if (isNewPeriod) this.storage.forgetOwner();
         this.storage.writeSlices(rows);
@@ -223,11 +229,11 @@ export class StoredDevice {
   }
 
   #setAlarm(atMs: number): void {
-    inBackground(this.#ctx, 'alarm', this.#ctx.storage.setAlarm(atMs));
+    inBackground(this.ctx, 'alarm', this.ctx.storage.setAlarm(atMs));
   }
 
   settings() {
-    const { broker, limits } = readConfig(this.#env);
+    const { broker, limits } = readConfig(this.env);
     const { reportsConnections, keepAliveSeconds, provisioning } = broker;
     return { reportsConnections, keepAliveSeconds, asksAtLogin: provisioning === 'none', limits };
   }

@@ -9,6 +9,7 @@ import { createId, digestOf } from '../../../src/crypto/secrets.ts';
 import { claimOutboxEntry } from '../../../src/db/devices/broker-outbox.ts';
 import { openDatabase } from '../../../src/db/client.ts';
 import { DeviceEffects } from '../../../src/objects/device/effects.ts';
+import type { StoredDevice } from '../../../src/objects/device/stored-device.ts';
 import type { reconciledSchema } from '../../../src/protocol/operator.ts';
 import { operate } from '../rig/accounts.ts';
 import { call, createUser, makeProduct, type TestUser } from '../rig/clients/client.ts';
@@ -172,8 +173,8 @@ describe('a session without a record', () => {
     const waitUntil = (promise: Promise<unknown>) => work.push(promise);
     const ctx = { id: { name: deviceId }, waitUntil } as unknown as DurableObjectState;
     const atMosquitto = { ...env, BROKER_PROVISIONING: 'mosquitto' } as unknown as Env;
-    const none = undefined as never;
-    const effects = new DeviceEffects(ctx, atMosquitto, none, none);
+    const device = { ctx, env: atMosquitto, deviceId, about: { deviceId } } as unknown as StoredDevice;
+    const effects = new DeviceEffects(device, undefined as never);
     await effects.run([{ kind: 'delete_at_broker', productKey }]);
     await Promise.all(work);
     const nowMs = Date.now();

@@ -1,32 +1,36 @@
-// A device's own sockets: at most one of them is its session. Logs it in, hands what its packets mean to the device's core, and
-// the answers and messages for the device back. Owns no state of the device.
-import { digestOf } from '../../../crypto/secrets.ts';
-import { readConfig } from '../../../config.ts';
-import { connectRefusalOf, type DirectEndReason } from '../../../domain/direct/answer-codes.ts';
-import { readLogin } from '../../../domain/direct/connect.ts';
-import * as direct from '../../../domain/direct/session.ts';
-import type { DirectEnd, DirectStep, SessionRules } from '../../../domain/direct/session.ts';
-import type { DirectSessionEnd, OpenSession } from '../../../domain/device/presence/direct-session.ts';
-import type { DirectTaken } from '../../../domain/device/core/events.ts';
-import { matchesFilter, topicOf } from '../../../domain/topics.ts';
-import type { ConnectPacket } from '../../../protocol/mqtt-codec/client-packets.ts';
-import { topicActions, type TopicAction } from '../../../protocol/mqtt.ts';
-import { runsOf } from '../../calls/push-to-relays.ts';
-import type { DirectConnection } from '../../mqtt/connection.ts';
-import { MqttSockets } from '../../mqtt/sockets.ts';
-import { answer, deliver, sortMessages, type DirectDelivery } from './exchange.ts';
-import type { RelayPushes } from '../relay-pushes.ts';
-import type { StoredDevice } from '../stored-device.ts';
+// A device's own sockets: at most one of them is its session. Logs it in, hands what its packets mean to the device's core and to
+// others, and the answers and messages for the device back. Owns no state of the device.
+import { digestOf } from '../../crypto/secrets.ts';
+import { readConfig } from '../../config.ts';
+import { connectRefusalOf, pubackCodeOf, type DirectEndReason } from '../../domain/direct/answer-codes.ts';
+import { readLogin } from '../../domain/direct/connect.ts';
+import { directLimits } from '../../domain/direct/direct-limits.ts';
+import * as direct from '../../domain/direct/session.ts';
+import type { DirectEnd, DirectStep, SessionRules } from '../../domain/direct/session.ts';
+import type { DirectSessionEnd, OpenSession } from '../../domain/device/presence/direct-session.ts';
+import type { DirectTaken } from '../../domain/device/core/events.ts';
+import { matchesFilter, topicOf } from '../../domain/topics.ts';
+import { droppedReason } from '../../protocol/bridge.ts';
+import { join } from '../../protocol/mqtt-codec/byte-cursor.ts';
+import type { ConnectPacket } from '../../protocol/mqtt-codec/client-packets.ts';
+import { encodePuback, encodePublish } from '../../protocol/mqtt-codec/server-packets.ts';
+import { topicActions, type TopicAction } from '../../protocol/mqtt.ts';
+import { runsOf, type RelayMessage } from '../calls/push-to-relays.ts';
+import type { DirectConnection } from '../mqtt/connection.ts';
+import { MqttSockets } from '../mqtt/sockets.ts';
+import type { RelayPushes } from './relay-pushes.ts';
+import type { StoredDevice } from './stored-device.ts';
+
+/** `written`: to a device that subscribed. Undefined without a session. */
+export type DirectDelivery = 'written' | 'not_subscribed' | 'busy' | undefined;
 
 export class DirectSockets extends MqttSockets<TopicAction> {
-  readonly #deviceId: string;
   readonly #device: StoredDevice;
   readonly #pushes: RelayPushes;
   #rules: SessionRules<TopicAction> | undefined;
 
-  constructor(ctx: DurableObjectState, env: Env, device: StoredDevice, pushes: RelayPushes) {
-    super(ctx, readConfig(env), { deviceId: ctx.id.name });
-    this.#deviceId = ctx.id.name ?? '';
+  constructor(device: StoredDevice, pushes: RelayPushes) {
+    super(device.ctx, readConfig(device.env), device.about);
     this.#device = device;
     this.#pushes = pushes;
   }
@@ -43,10 +47,21 @@ export class DirectSockets extends MqttSockets<TopicAction> {
     const open = this.#open();
     if (open === undefined) return undefined;
     const { connection, session } = open;
-    const delivery = deliver(connection, session, { topic, payload, commandId });
-    if (delivery !== 'too_much_unread') return delivery;
-    this.endByService(connection, { reason: delivery });
-    return 'busy';
+    const qos = direct.grantedQos(session, topic);
+    if (qos === undefined) return 'not_subscribed';
+    const noted = qos === 1 ? direct.notePublished(session, commandId, directLimits.inFlight) : undefined;
+    if (qos === 1 && noted === undefined) return 'busy';
+    const bytes = encodePublish(session.level, topic, payload, noted?.packetId ?? 0);
+    // MQTT5-3.1.2-24
+    if (bytes.length > session.maxPacketBytes) return 'busy';
+    const unreadBytes = session.unreadBytes + (qos === 0 ? bytes.length : 0);
+    if (unreadBytes > directLimits.unreadBytes) {
+      this.endByService(connection, { reason: 'too_much_unread' });
+      return 'busy';
+    }
+    connection.session = { ...(noted?.session ?? session), unreadBytes };
+    connection.save();
+    return connection.send(bytes) ? 'written' : undefined;
   }
 
   end(reason: DirectEndReason): void {
@@ -61,7 +76,7 @@ export class DirectSockets extends MqttSockets<TopicAction> {
 
   protected override async logIn(connection: DirectConnection, packet: ConnectPacket): Promise<void> {
     const { level } = packet;
-    const login = readLogin(packet, this.#deviceId);
+    const login = readLogin(packet, this.#device.deviceId);
     if ('refusal' in login) {
       this.refuse(connection, level, login.refusal);
       return;
@@ -116,11 +131,23 @@ export class DirectSockets extends MqttSockets<TopicAction> {
     this.#pushOn(connection, step, outcome);
   }
 
-  /** To the relay, and to the device itself if it subscribed to its own topics (MQTT-3.3.5-1). */
+  /**
+   * To the relay, and to the device itself if it subscribed to its own topics (MQTT-3.3.5-1): what the device sent, also what the
+   * service cannot read, but nothing of too many.
+   */
   #pushOn(connection: DirectConnection, step: DirectStep<TopicAction>, outcome: DirectTaken): void {
-    const { heard, refusedBecause } = sortMessages(step, outcome);
-    if (refusedBecause.length > 0) this.log('info', 'direct messages not accepted', { reasons: refusedBecause });
-    const runs = runsOf(this.#deviceId, outcome, heard);
+    const heard: RelayMessage[] = [];
+    const reasons = new Set<string>();
+    for (const [index, { topic, payload }] of step.messages.entries()) {
+      const reason = reasonOf(outcome, index);
+      if (reason !== undefined) reasons.add(reason);
+      const { result } = outcome.results[index] ?? {};
+      const isTooMuch = reason === droppedReason || reason === 'session_revoked';
+      if (payload === undefined || result === 'ignored' || isTooMuch) continue;
+      heard.push({ topic, payload, isJson: result === 'accepted' });
+    }
+    if (reasons.size > 0) this.log('info', 'direct messages not accepted', { reasons: [...reasons] });
+    const runs = runsOf(this.#device.deviceId, outcome, heard);
     for (const { topic, payloads } of runs) {
       if (!connection.isOpen() || direct.grantedQos(step.session, topic, true) === undefined) continue;
       for (const payload of payloads) this.publish(topic, payload, null);
@@ -139,4 +166,19 @@ export class DirectSockets extends MqttSockets<TopicAction> {
 
 function endOf({ session }: DirectConnection, { reason, topic }: DirectEnd, nowMs: number): DirectSessionEnd {
   return { startedAtMs: session?.startedAtMs ?? 0, reason, topic, will: session?.will ?? null, endedAtMs: nowMs };
+}
+
+function answer(connection: DirectConnection, step: DirectStep<TopicAction>, outcome: DirectTaken | undefined): void {
+  const { level } = step.session;
+  const parts = step.replies.map((reply) =>
+    reply.kind === 'bytes'
+      ? reply.bytes
+      : encodePuback(level, reply.packetId, pubackCodeOf(reasonOf(outcome, reply.message))),
+  );
+  if (parts.length > 0) connection.send(join(parts));
+}
+
+function reasonOf(outcome: DirectTaken | undefined, index: number): string | undefined {
+  const result = outcome?.results[index];
+  return result !== undefined && 'reason' in result ? result.reason : undefined;
 }
