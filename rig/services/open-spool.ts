@@ -2,7 +2,7 @@
 // nothing.
 import { Deliveries } from '../../broker-bridge/src/intake/deliveries.ts';
 import { createFloodGate } from '../../broker-bridge/src/intake/flood-gate.ts';
-import { Intake } from '../../broker-bridge/src/intake/intake.ts';
+import { createIntake } from '../../broker-bridge/src/intake/intake.ts';
 import type { Log } from '../../node-service/log.ts';
 import { createMetrics } from '../../broker-bridge/src/metrics.ts';
 import type { IncomingMessage, MqttConnection } from '../../broker-bridge/src/broker/mqtt-connection.ts';
@@ -20,14 +20,14 @@ export class OpenSpool {
   readonly committed: string[] = [];
   readonly acknowledged: number[] = [];
   readonly spool: Spool;
-  readonly intake: Intake;
+  readonly intake: ReturnType<typeof createIntake>;
 
   private constructor(spool: Spool, deliveries: Float64Array, changes: Changes) {
     this.changes = changes;
     this.spool = spool;
     const metrics = createMetrics();
     const floodGate = createFloodGate({ messagesPerSecond: 1e6, burst: 1e6 }, metrics);
-    this.intake = new Intake({ spool, deliveries: new Deliveries(deliveries), metrics, floodGate });
+    this.intake = createIntake({ spool, deliveries: new Deliveries(deliveries), metrics, floodGate });
     spool.start((items) => {
       this.items.push(...items);
       this.changes.note();

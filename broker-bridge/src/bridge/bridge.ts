@@ -10,7 +10,7 @@ import type { BridgeConfig } from '../config.ts';
 import { createDownlink } from '../downlink/downlink.ts';
 import { Deliveries } from '../intake/deliveries.ts';
 import { createFloodGate } from '../intake/flood-gate.ts';
-import { Intake } from '../intake/intake.ts';
+import { createIntake } from '../intake/intake.ts';
 import { createMetrics } from '../metrics.ts';
 import { Spool } from '../spool/spool.ts';
 import { DiskRefusal } from '../spool/thread.ts';
@@ -39,7 +39,7 @@ export async function startBridge(config: BridgeConfig, log: Log) {
   let isStopping = false;
   const metrics = createMetrics();
   const floodGate = createFloodGate(config.rates, metrics);
-  const intake = new Intake({ spool, deliveries: new Deliveries(deliveries), metrics, floodGate });
+  const intake = createIntake({ spool, deliveries: new Deliveries(deliveries), metrics, floodGate });
   const uplink = new Uplink({
     spool,
     client: createUplinkClient(config.workerUrl, config.bridgeSecret),
@@ -52,7 +52,7 @@ export async function startBridge(config: BridgeConfig, log: Log) {
   });
   const broker = new Broker(config.mqtt, log, {
     onSession: (isPresent) => {
-      session = { connectionId: randomUUID(), isPresent, readUntilMs: intake.readUntilMs };
+      session = { connectionId: randomUUID(), isPresent, readUntilMs: intake.readUntilMs() };
       intake.noteSession(isPresent, link.isRoleSure);
     },
     onMessage: (connection, message, proceed) => intake.take(connection, message, proceed),
@@ -70,8 +70,6 @@ export async function startBridge(config: BridgeConfig, log: Log) {
     onPublish: (frame) => downlink.take(frame),
     onConnectedChange: noteLinkChange,
     onRetry: () => metrics.reconnects.inc({ peer: 'worker' }),
-    // The other process is connected to the broker under the same client id by now, or will be.
-    onReplaced: () => setRole('standby', false),
     onRefused: (remedy) => bridge.onRefused(remedy),
   });
   const downlink = createDownlink({ broker, link, log, metrics });
@@ -84,8 +82,8 @@ export async function startBridge(config: BridgeConfig, log: Log) {
     const { bavail, blocks } = statfsSync(config.spool.dir);
     return bavail / blocks;
   });
-  observe('spool_oldest_age_seconds', 'Age of the oldest message in the spool', () => progress.oldestAgeMs / 1000);
-  observe('uplink_stalled_seconds', 'Seconds without progress while messages wait', () => progress.stalledSeconds);
+  observe('spool_oldest_age_seconds', 'Age of the oldest message in the spool', () => progress.oldestAgeMs() / 1000);
+  observe('uplink_stalled_seconds', 'Seconds without progress while messages wait', progress.stalledSeconds);
   observe('unacknowledged', 'Messages from the broker that are not on the disk yet', () => spool.pendingCount);
   observe('commands_unanswered', 'Commands that wait for their PUBACK', () => broker.connection?.unanswered ?? 0);
   observe('broker_connected', '1 while connected to the broker', () => broker.isConnected);
@@ -162,7 +160,7 @@ export async function startBridge(config: BridgeConfig, log: Log) {
   }
 
   function readReadiness(): Readiness {
-    const { stall, stalledSeconds } = progress;
+    const stall = progress.findStall();
     const isAuthorized = !uplink.isUnauthorized;
     const { isSubscribed } = broker;
     return {
@@ -172,7 +170,7 @@ export async function startBridge(config: BridgeConfig, log: Log) {
         subscribed: isSubscribed,
         authorized: isAuthorized,
         uplink: stall === null ? 'moving' : 'stalled',
-        ...(stall !== null && { uplinkReason: stall.reason, uplinkStalledSeconds: stalledSeconds }),
+        ...(stall !== null && { uplinkReason: stall.reason, uplinkStalledSeconds: progress.stalledSeconds() }),
       },
     };
   }

@@ -12,7 +12,7 @@ import type { SpoolItem } from '../spool/database.ts';
 import type { Spool } from '../spool/spool.ts';
 import type { UplinkClient, UplinkOutcome } from './client.ts';
 import { prepare, type UplinkMessage } from './message.ts';
-import { UplinkProgress } from './progress.ts';
+import { watchProgress } from './progress.ts';
 
 type Parts = {
   spool: Spool;
@@ -56,7 +56,7 @@ export class Uplink {
   });
   readonly #backOff = createBackOff({ baseMs: 200, capMs: 10_000 });
   readonly #underWay: Record<QueueName, number> = { usual: 0, held: 0 };
-  readonly progress: UplinkProgress;
+  readonly progress: ReturnType<typeof watchProgress>;
   isUnauthorized = false;
   #failuresInARow = 0;
   #takenMessages = 0;
@@ -71,11 +71,10 @@ export class Uplink {
 
   constructor(parts: Parts) {
     this.#parts = parts;
-    this.progress = new UplinkProgress({ ...parts, oldestReceivedAtMs: () => this.#queue.oldestReceivedAtMs() });
+    this.progress = watchProgress({ ...parts, oldestReceivedAtMs: () => this.#queue.oldestReceivedAtMs() });
   }
 
   start(): void {
-    this.progress.start();
     this.#parts.spool.start((items) => {
       const released: SpoolItem[] = [];
       for (const item of items) {
