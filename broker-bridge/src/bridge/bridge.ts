@@ -5,7 +5,7 @@ import { statfsSync } from 'node:fs';
 import { runDetached } from '../../../node-service/detached.ts';
 import { serveHealth, type Readiness } from '../../../node-service/health.ts';
 import type { Log } from '../../../node-service/log.ts';
-import { Broker } from '../broker/broker.ts';
+import { createBroker } from '../broker/broker.ts';
 import type { BridgeConfig } from '../config.ts';
 import { createDownlink } from '../downlink/downlink.ts';
 import { Deliveries } from '../intake/deliveries.ts';
@@ -50,7 +50,7 @@ export async function startBridge(config: BridgeConfig, log: Log) {
     ...config.uplink,
     onStall: (stall) => link.send({ type: 'uplink', stall }),
   });
-  const broker = new Broker(config.mqtt, log, {
+  const broker = createBroker(config.mqtt, log, {
     onSession: (isPresent) => {
       session = { connectionId: randomUUID(), isPresent, readUntilMs: intake.readUntilMs() };
       intake.noteSession(isPresent, link.isRoleSure);
@@ -85,8 +85,8 @@ export async function startBridge(config: BridgeConfig, log: Log) {
   observe('spool_oldest_age_seconds', 'Age of the oldest message in the spool', () => progress.oldestAgeMs() / 1000);
   observe('uplink_stalled_seconds', 'Seconds without progress while messages wait', progress.stalledSeconds);
   observe('unacknowledged', 'Messages from the broker that are not on the disk yet', () => spool.pendingCount);
-  observe('commands_unanswered', 'Commands that wait for their PUBACK', () => broker.connection?.unanswered ?? 0);
-  observe('broker_connected', '1 while connected to the broker', () => broker.isConnected);
+  observe('commands_unanswered', 'Commands that wait for their PUBACK', broker.unanswered);
+  observe('broker_connected', '1 while connected to the broker', broker.isConnected);
   observe('link_connected', '1 while the Worker answers on the link', () => link.isConnected);
   observe('active', '1 while this bridge is the active one', () => role === 'active');
   const bridge = {
@@ -103,7 +103,7 @@ export async function startBridge(config: BridgeConfig, log: Log) {
 
   function readState() {
     return {
-      broker: broker.isConnected ? 'connected' : 'disconnected',
+      broker: broker.isConnected() ? 'connected' : 'disconnected',
       link: link.isConnected ? 'connected' : 'disconnected',
       role,
     };
@@ -143,7 +143,7 @@ export async function startBridge(config: BridgeConfig, log: Log) {
   }
 
   function readBroker(): BrokerState {
-    if (!broker.isConnected || session === null) return { connected: false };
+    if (!broker.isConnected() || session === null) return { connected: false };
     const { connectionId, isPresent, readUntilMs } = session;
     const readUntilMsAgo = Math.max(0, Date.now() - readUntilMs);
     return { connected: true, session: { name: config.sessionDigest, connectionId, isPresent, readUntilMsAgo } };
@@ -162,7 +162,7 @@ export async function startBridge(config: BridgeConfig, log: Log) {
   function readReadiness(): Readiness {
     const stall = progress.findStall();
     const isAuthorized = !uplink.isUnauthorized;
-    const { isSubscribed } = broker;
+    const isSubscribed = broker.isSubscribed();
     return {
       isReady: link.isConnected && (role === 'standby' || isSubscribed) && isAuthorized && stall === null,
       details: {

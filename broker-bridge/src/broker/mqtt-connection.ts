@@ -4,10 +4,14 @@ import { connect, isIP, Socket } from 'node:net';
 import { connect as connectTls, TLSSocket } from 'node:tls';
 import { MqttClient, type IClientOptions, type IPublishPacket } from 'mqtt';
 import { generate, type IConnackPacket } from 'mqtt-packet';
-import { maxPayloadBytes, uplinkFilters, type NotPublishedReason } from '../../../src/protocol/bridge.ts';
+import {
+  maxPayloadBytes,
+  maxReplyLength,
+  uplinkFilters,
+  type NotPublishedReason,
+} from '../../../src/protocol/bridge.ts';
 import type { MqttConfig } from '../config.ts';
 import { describeError } from '../../../node-service/log.ts';
-import { createReplies } from '../downlink/replies.ts';
 import type { SpoolItem } from '../spool/database.ts';
 import { PacketLimit, payloadBytesOf } from './packet-limit.ts';
 
@@ -20,7 +24,9 @@ export type PublishOutcome =
   | { type: 'published'; hasSubscribers: boolean | null; reply?: string }
   | { type: 'not-published'; reason: NotPublishedReason; reasonCode?: number };
 
+/** Of the broker itself to what the Worker publishes, as mosquitto's to its commands. */
 export type WantedReply = { topic: string; containing: string; withinMs: number };
+type AwaitedReply = WantedReply & { finish: (text?: string) => void };
 
 /** `packetId` is 0 for QoS 0, which is not acknowledged. */
 export type IncomingMessage = Pick<SpoolItem, 'topic' | 'payload' | 'trueBytes' | 'dup' | 'retain'> & {
@@ -63,7 +69,7 @@ export class MqttConnection {
   readonly #version: MqttVersion;
   readonly #events: ConnectionEvents;
   readonly #unanswered = new Set<(outcome: PublishOutcome) => void>();
-  readonly #replies = createReplies();
+  readonly #awaitedReplies = new Set<AwaitedReply>();
   readonly #end: ConnectionEnd = { refusedCode: null, isTakenOver: false, cause: 'closed by the broker' };
   #isOpen = false;
   #hasEnded = false;
@@ -106,14 +112,35 @@ export class MqttConnection {
     if (!(await this.#subscribeTo(wanted.topic))) {
       return { type: 'not-published', reason: this.#isOpen ? 'refused' : 'broker_disconnected' };
     }
-    const reply = this.#replies.await(wanted);
+    const reply = this.#awaitReply(wanted);
     const outcome = await this.#publish(topic, payload, messageExpirySeconds);
     if (outcome.type === 'not-published') {
-      reply.cancel();
+      reply.finish();
       return outcome;
     }
     const text = await reply.text;
     return text === undefined ? outcome : { ...outcome, reply: text };
+  }
+
+  /** `text` resolves with the reply, or with nothing after `withinMs`, by `finish` or at the end of the connection. */
+  #awaitReply(wanted: WantedReply) {
+    const { promise: text, resolve } = Promise.withResolvers<string | undefined>();
+    const finish = (reply?: string): void => {
+      clearTimeout(timer);
+      this.#awaitedReplies.delete(awaited);
+      resolve(reply);
+    };
+    const timer = setTimeout(finish, wanted.withinMs);
+    const awaited = { ...wanted, finish };
+    this.#awaitedReplies.add(awaited);
+    return { text, finish };
+  }
+
+  #takeReply(from: string, text: string): void {
+    if (text.length > maxReplyLength) return;
+    for (const { topic, containing, finish } of this.#awaitedReplies) {
+      if (topic === from && text.includes(containing)) finish(text);
+    }
   }
 
   #publish(topic: string, payload: string, messageExpirySeconds: number): Promise<PublishOutcome> {
@@ -199,7 +226,7 @@ export class MqttConnection {
     this.#isOpen = false;
     this.#acks = [];
     clearTimeout(this.#subscribeTimer);
-    this.#replies.end();
+    for (const { finish } of this.#awaitedReplies) finish();
     // Not `broker_disconnected`: the Worker would send it to another bridge, and the broker may have it already.
     for (const finish of [...this.#unanswered]) finish({ type: 'not-published', reason: 'cancelled' });
     this.#events.onEnd(this.#end);
@@ -241,7 +268,7 @@ export class MqttConnection {
     const { topic, qos, dup, retain } = packet;
     // No device has such a topic: it is a reply, perhaps to another client.
     if (topic.startsWith('$')) {
-      this.#replies.take(topic, packet.payload.toString());
+      this.#takeReply(topic, packet.payload.toString());
       callback();
       return;
     }
