@@ -128,12 +128,12 @@ describe('a Worker in trouble', () => {
     const log: Log = { ...noLog, error: (_message, fields) => alarms.push(fields) };
     await rig.open('another-secret-that-the-worker-does-not-know', log);
     rig.spoolReports(10, 2);
-    await rig.worker.changes.until('a refusal', () => rig.uplink.isUnauthorized);
+    await rig.worker.changes.until('a refusal', () => rig.uplink.isUnauthorized());
     // Another message on the disk is an occasion to send.
     await new Promise<void>((resolve) => rig.spoolReport('d3', 'd3:10', resolve));
     expect(rig.worker.requests).toBe(1);
     expect(alarms).toMatchObject([{ alarm: true, retryInMs: 30_000 }]);
-    expect(rig.uplink.isUnauthorized).toBe(true);
+    expect(rig.uplink.isUnauthorized()).toBe(true);
     expect(rig.spool.depth).toBe(11);
   });
 });

@@ -16,7 +16,7 @@ import { Spool } from '../spool/spool.ts';
 import { DiskRefusal } from '../spool/thread.ts';
 import { createUplinkClient } from '../uplink/client.ts';
 import { openDeadLetters } from '../uplink/dead-letters.ts';
-import { Uplink } from '../uplink/uplink.ts';
+import { createUplink } from '../uplink/uplink.ts';
 import { WorkerLink, type BrokerState, type Role } from './worker-link.ts';
 
 const lockWaitMs = 15_000;
@@ -40,7 +40,7 @@ export async function startBridge(config: BridgeConfig, log: Log) {
   const metrics = createMetrics();
   const floodGate = createFloodGate(config.rates, metrics);
   const intake = createIntake({ spool, deliveries: new Deliveries(deliveries), metrics, floodGate });
-  const uplink = new Uplink({
+  const uplink = createUplink({
     spool,
     client: createUplinkClient(config.workerUrl, config.bridgeSecret),
     deadLetters: openDeadLetters(config.deadLetters),
@@ -161,7 +161,7 @@ export async function startBridge(config: BridgeConfig, log: Log) {
 
   function readReadiness(): Readiness {
     const stall = progress.findStall();
-    const isAuthorized = !uplink.isUnauthorized;
+    const isAuthorized = !uplink.isUnauthorized();
     const isSubscribed = broker.isSubscribed();
     return {
       isReady: link.isConnected && (role === 'standby' || isSubscribed) && isAuthorized && stall === null,
