@@ -22,7 +22,7 @@ const fieldNotes = matchesOf(read('docs/field-notes.md'), /^(\d+)\. /gm);
 // A citation may continue on the next line of a comment.
 const gap = String.raw`(?:\s|//|\*|#)+`;
 const joint = /,| and| to|-/;
-const listOf = (item: string): string => String.raw`(${item}(?:(?:${joint.source})${gap}?${item})*)`;
+const listOf = (item: string): string => String.raw`(${item}(?:(?:${joint.source})(?:${gap})?${item})*)`;
 const sectionItem = String.raw`(?:\d+\.\d+|\d\b)(?:${gap}rule${gap}\d+)?`;
 const citations: [form: string, known: string[], problem: string][] = [
   [`[Cc]ontract${gap}${listOf(sectionItem)}`, sections, 'no such section or rule in docs/contract.md'],
