@@ -7,7 +7,7 @@ import type { Log } from '../../node-service/log.ts';
 import { createMetrics } from '../../broker-bridge/src/metrics.ts';
 import type { IncomingMessage, MqttConnection } from '../../broker-bridge/src/broker/mqtt-connection.ts';
 import type { SpoolItem } from '../../broker-bridge/src/spool/database.ts';
-import { Spool, type SpooledMessage } from '../../broker-bridge/src/spool/spool.ts';
+import { openSpool, type Spool, type SpooledMessage } from '../../broker-bridge/src/spool/spool.ts';
 import { Changes } from '../changes.ts';
 
 const topic = '/sys/pk/d1/thing/event/property/post';
@@ -42,7 +42,7 @@ export class OpenSpool {
     const changes = new Changes();
     const note = (): void => changes.note();
     const log: Log = { debug: note, info: note, warn: note, error: note };
-    const { spool, deliveries } = await Spool.open({ dir, maxBytes, bridgeId, log });
+    const { spool, deliveries } = await openSpool({ dir, maxBytes, bridgeId, log });
     return new OpenSpool(spool, deliveries, changes);
   }
 

@@ -12,7 +12,7 @@ import { Deliveries } from '../intake/deliveries.ts';
 import { createFloodGate } from '../intake/flood-gate.ts';
 import { createIntake } from '../intake/intake.ts';
 import { createMetrics } from '../metrics.ts';
-import { Spool } from '../spool/spool.ts';
+import { openSpool } from '../spool/spool.ts';
 import { DiskRefusal } from '../spool/thread.ts';
 import { createUplinkClient } from '../uplink/client.ts';
 import { openDeadLetters } from '../uplink/dead-letters.ts';
@@ -26,7 +26,7 @@ const uplinkDrainMs = 5000;
 
 /** @throws Error if the spool is damaged or another bridge's, or the health port is taken */
 export async function startBridge(config: BridgeConfig, log: Log) {
-  const opening = Spool.open({ ...config.spool, bridgeId: config.bridgeId, log, lockWaitMs });
+  const opening = openSpool({ ...config.spool, bridgeId: config.bridgeId, log, lockWaitMs });
   const { spool, deliveries } = await opening.catch((error: unknown) => {
     if (!(error instanceof DiskRefusal)) throw error;
     log.error('the spool cannot be opened: messages wait at the broker', { alarm: true, cause: error.message });
@@ -77,14 +77,14 @@ export async function startBridge(config: BridgeConfig, log: Log) {
   const { observe } = metrics;
   observe('spool_depth', 'Messages on the disk that the Worker has not answered for', () => spool.depth);
   observe('spool_bytes', 'Bytes of these messages, which SPOOL_MAX_BYTES limits', () => spool.bytes);
-  observe('spool_full', '1 while the spool takes no messages', () => spool.isFull);
+  observe('spool_full', '1 while the spool takes no messages', spool.isFull);
   observe('disk_free_ratio', 'Share of the disk of SPOOL_DIR that is free', () => {
     const { bavail, blocks } = statfsSync(config.spool.dir);
     return bavail / blocks;
   });
   observe('spool_oldest_age_seconds', 'Age of the oldest message in the spool', () => progress.oldestAgeMs() / 1000);
   observe('uplink_stalled_seconds', 'Seconds without progress while messages wait', progress.stalledSeconds);
-  observe('unacknowledged', 'Messages from the broker that are not on the disk yet', () => spool.pendingCount);
+  observe('unacknowledged', 'Messages from the broker that are not on the disk yet', spool.pendingCount);
   observe('commands_unanswered', 'Commands that wait for their PUBACK', broker.unanswered);
   observe('broker_connected', '1 while connected to the broker', broker.isConnected);
   observe('link_connected', '1 while the Worker answers on the link', () => link.isConnected);
