@@ -4,10 +4,11 @@ import { createBackOff } from '../../../node-service/back-off.ts';
 import type { MqttConfig } from '../config.ts';
 import type { Log } from '../../../node-service/log.ts';
 import {
-  MqttConnection,
+  openConnection,
   unacceptableVersionCodes,
   type ConnectionEnd,
   type IncomingMessage,
+  type MqttConnection,
   type MqttVersion,
 } from './mqtt-connection.ts';
 import { watchSuspension } from '../../../node-service/suspension.ts';
@@ -52,9 +53,9 @@ export function createBroker(config: MqttConfig, log: Log, events: BrokerEvents)
     setWorkerReachable,
     isConnected,
     isSubscribed: () => isConnected() && !hasRefusedFilters,
-    unanswered: () => connection?.unanswered ?? 0,
+    unanswered: () => connection?.unanswered() ?? 0,
     /** Null while there is none, or while its receive maximum is reached. */
-    connectionForPublish: () => ((connection?.unanswered ?? 0) < (connection?.maxUnanswered ?? 0) ? connection : null),
+    connectionForPublish: () => (connection?.mayPublish() === true ? connection : null),
   };
 
   /** Connects, and reconnects until `stop`. `resumes`: no other bridge was active since this bridge was. */
@@ -103,7 +104,7 @@ export function createBroker(config: MqttConfig, log: Log, events: BrokerEvents)
   function connect(): void {
     isAwaitingLink = false;
     if (!isWanted || connection !== null) return;
-    const opened: MqttConnection = new MqttConnection(config, version, {
+    const opened: MqttConnection = openConnection(config, version, {
       onSession: events.onSession,
       onOpen: noteOpen,
       onMessage: (message, proceed) => {
