@@ -77,7 +77,7 @@ module.exports = {
     // A server runs what `npm start` runs, and the terminal commands start nothing of it.
     importsOnly('serve-runs-the-parts', '^serve/', [
       '^(serve|node-service)/',
-      '^dev/(local/(log-files|secrets|settings|state-dir|supervisor|suspend)|stopping|terminal)\\.ts$',
+      '^dev/(local/(secrets|settings|state-dir|supervisor|suspend)|stopping|terminal)\\.ts$',
       '^rig/(services/(parts|processes)|worker/(built-worker|part-process)|clients/api|command-line|changes)\\.ts$',
       '^mqtt-gateway/src/certificate\\.ts$',
       '^src/(config|domain/json)\\.ts$',

@@ -10,34 +10,25 @@ const matchesOf = (text: string, pattern: RegExp): string[] =>
   [...text.matchAll(pattern)].map(([, found = '']) => found);
 
 /** `4.3` and, for a numbered rule of that section, `4.3 rule 2`. */
-const sections = new Set<string>();
+const sections: string[] = [];
 const [, ...parts] = read('docs/contract.md').split(/^#{2,3} (?=\d)/m);
 for (const part of parts) {
   const number = /^\d+(?:\.\d+)?/.exec(part)?.[0] ?? '';
-  sections.add(number);
-  for (const rule of matchesOf(part, /^(\d+)\. /gm)) sections.add(`${number} rule ${rule}`);
+  sections.push(number, ...matchesOf(part, /^(\d+)\. /gm).map((rule) => `${number} rule ${rule}`));
 }
 const decisions = matchesOf(read('docs/decisions.md'), /^## (\w+)$/gm).map((heading) => heading.toLowerCase());
-const fieldNotes = new Set(matchesOf(read('docs/field-notes.md'), /^(\d+)\. /gm).map(Number));
+const fieldNotes = matchesOf(read('docs/field-notes.md'), /^(\d+)\. /gm);
 
 // A citation may continue on the next line of a comment.
 const gap = String.raw`(?:\s|//|\*|#)+`;
-const joint = String.raw`(?:,| and| to|-)${gap}?`;
-const section = String.raw`\d+(?:\.\d+)?(?:${gap}rules?${gap}\d+)?`;
-const noteList = String.raw`\d+(?:(?:${joint})\d+\b)*`;
-const citations = new RegExp(
-  String.raw`\bcontract${gap}(${section}(?:(?:${joint})(?:\d+\.\d+|\d\b)(?:${gap}rule${gap}\d+)?)*)`,
-  'gi',
-);
-const decisionCitations = new RegExp(String.raw`\bdecision:${gap}([a-z]+)`, 'g');
-const noteCitations = new RegExp(String.raw`\bfield${gap}notes?${gap}(${noteList}|[A-F]\b)`, 'gi');
-function isSectionKnown(cited: string): boolean {
-  const parts = cited
-    .replace(/[\s/*#]+/g, ' ')
-    .replaceAll('rules', 'rule')
-    .split(/,| and| to|-/);
-  return parts.every((part) => sections.has(part.trim()));
-}
+const joint = /,| and| to|-/;
+const listOf = (item: string): string => String.raw`(${item}(?:(?:${joint.source})(?:${gap})?${item})*)`;
+const sectionItem = String.raw`(?:\d+\.\d+|\d\b)(?:${gap}rule${gap}\d+)?`;
+const citations: [form: string, known: string[], problem: string][] = [
+  [`[Cc]ontract${gap}${listOf(sectionItem)}`, sections, 'no such section or rule in docs/contract.md'],
+  [`[Ff]ield${gap}notes?${gap}${listOf(String.raw`\d+\b`)}`, fieldNotes, 'no such number in docs/field-notes.md'],
+  [`decision:${gap}([a-z]+)`, decisions, 'no such heading in docs/decisions.md'],
+];
 
 /** Makes the anchors of headings as GitHub does. */
 function anchorsOf(path: string): string[] {
@@ -69,11 +60,10 @@ for (const path of paths) {
       problems.push(`${path}:${line}: ${found.replace(/\s+/g, ' ')}: ${what}`);
     }
   };
-  check(citations, 'no such section or rule in docs/contract.md', isSectionKnown);
-  check(noteCitations, 'no such number in docs/field-notes.md', (cited) =>
-    cited.split(/\D+/).every((number) => fieldNotes.has(Number(number))),
-  );
-  check(decisionCitations, 'no such heading in docs/decisions.md', (cited) => decisions.includes(cited));
+  for (const [form, known, problem] of citations) {
+    const isKnown = (item: string) => known.includes(item.replace(/[\s/*#]+/g, ' ').trim());
+    check(new RegExp(String.raw`\b${form}`, 'g'), problem, (cited) => cited.split(joint).every(isKnown));
+  }
   check(/(?<![\w./-])(docs\/[\w./-]*\w)/g, 'no such path', (cited) => existsSync(join(root, cited)));
   if (!path.endsWith('.md')) continue;
   check(/\]\(<?([^)\s>]+)>?\)/g, 'no such file or heading', (cited) => isLinkGood(path, cited));

@@ -3,6 +3,7 @@
 import { exec } from 'node:child_process';
 import { availableParallelism } from 'node:os';
 import { promisify } from 'node:util';
+import PQueue from 'p-queue';
 import { readCommandLine } from '../rig/command-line.ts';
 import installMatterPackages from '../rig/services/matter-packages.ts';
 
@@ -31,22 +32,19 @@ readCommandLine({ name: 'npm run check', usage, options: {} }, () => undefined);
 installMatterPackages();
 
 const failed: string[] = [];
-const waiting = steps.values();
-async function runWaiting(): Promise<void> {
-  for (const { name, command } of waiting) {
-    const startedAtMs = performance.now();
-    const failure = await promisify(exec)(`(${command}) 2>&1`, { maxBuffer: Infinity }).then(
-      () => undefined,
-      (error: unknown) => (error as { stdout: string }).stdout,
-    );
-    const seconds = ((performance.now() - startedAtMs) / 1000).toFixed(1);
-    console.log(`${failure === undefined ? 'ok    ' : 'FAILED'} ${name} (${seconds} s)`);
-    if (failure === undefined) continue;
-    console.log(`$ ${command}\n${failure}`);
-    failed.push(name);
-  }
+async function run({ name, command }: (typeof steps)[number]): Promise<void> {
+  const startedAtMs = performance.now();
+  const failure = await promisify(exec)(`(${command}) 2>&1`, { maxBuffer: Infinity }).then(
+    () => undefined,
+    (error: unknown) => (error as { stdout: string }).stdout,
+  );
+  const seconds = ((performance.now() - startedAtMs) / 1000).toFixed(1);
+  console.log(`${failure === undefined ? 'ok    ' : 'FAILED'} ${name} (${seconds} s)`);
+  if (failure === undefined) return;
+  console.log(`$ ${command}\n${failure}`);
+  failed.push(name);
 }
-await Promise.all(Array.from({ length: availableParallelism() }, runWaiting));
+await new PQueue({ concurrency: availableParallelism() }).addAll(steps.map((step) => () => run(step)));
 if (failed.length > 0) {
   console.log(`Failed: ${failed.join(', ')}. Mend what is printed above; \`npm run format\` mends the format.`);
   process.exitCode = 1;

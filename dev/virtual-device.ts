@@ -24,8 +24,6 @@ const commandSchema = z.object({
   params: z.record(z.string(), z.unknown()),
 });
 
-export type { Activation };
-
 type DeviceEvent = 'activated' | 'failed' | 'online' | 'offline' | 'unreachable' | 'reported' | 'commanded' | 'replied';
 /** `text` says it to a person. */
 export type OnDeviceEvent = (event: DeviceEvent, text: string) => void;

@@ -3,8 +3,6 @@
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
 
-export type Environment = Partial<Record<string, string>>;
-
 /** `schemes` are named in `form`, for the message. */
 export const address = (about: string, form: string, schemes: string[], credentialsRemedy: string) =>
   z
@@ -75,7 +73,9 @@ export function isPlaintext(address: string): boolean {
 /** Reads the settings of the schema and their problems. A secret may come from a file, named by its variable with `_FILE`. */
 export function readSettings<T>(schema: z.ZodType<T>, environment: NodeJS.ProcessEnv, secretNames: readonly string[]) {
   // Compose files and shells hand over unset variables as empty strings.
-  const given: Environment = Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== ''));
+  const given: NodeJS.Dict<string> = Object.fromEntries(
+    Object.entries(environment).filter(([, value]) => value !== ''),
+  );
   const problems: string[] = [];
   for (const name of secretNames) {
     const fileName = `${name}_FILE`;
@@ -94,14 +94,18 @@ export function readSettings<T>(schema: z.ZodType<T>, environment: NodeJS.Proces
 }
 
 /** undefined if the setting names no file, or a file that cannot be read. */
-export function readSettingFile(given: Environment, name: string, problems: string[]): Buffer | undefined {
+export function readSettingFile(given: NodeJS.Dict<string>, name: string, problems: string[]): Buffer | undefined {
   const path = given[name];
   if (path === undefined) return undefined;
   const explain = ({ code }: NodeJS.ErrnoException): string => `${name} cannot be read (${code ?? 'unknown'}): ${path}`;
   return attempt(problems, () => readFileSync(path), explain);
 }
 
-export function checkKeyPair(given: Environment, [cert, key]: [cert: string, key: string], problems: string[]): void {
+export function checkKeyPair(
+  given: NodeJS.Dict<string>,
+  [cert, key]: [cert: string, key: string],
+  problems: string[],
+): void {
   if ((given[cert] === undefined) === (given[key] === undefined)) return;
   problems.push(`${cert} and ${key} belong together: set both or neither`);
 }

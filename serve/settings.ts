@@ -35,18 +35,10 @@ export class ProblemsError extends Error {
   override readonly name = 'ProblemsError';
 }
 
-export type Server = {
-  place: Place;
-  /** Where everybody reaches the API with TLS, without a reverse proxy. */
-  https: (CertificateFiles & { port: number }) | undefined;
-  /** Environment of the gateway; undefined: devices connect to the broker alone. */
-  gateway: Record<string, string> | undefined;
-  /** Environment of the bridge; undefined: there is no broker. */
-  bridge: Record<string, string> | undefined;
-};
+export type Server = ReturnType<typeof readServer>;
 
 /** @throws ProblemsError */
-export function readServer(stateDir: string, environment: NodeJS.ProcessEnv): Server {
+export function readServer(stateDir: string, environment: NodeJS.ProcessEnv) {
   const inFile = readEnvFile(join(stateDir, settingsFile));
   const secrets = readEnvFile(join(stateDir, secretsFile));
   const vars = readVars();
@@ -94,11 +86,14 @@ export function readServer(stateDir: string, environment: NodeJS.ProcessEnv): Se
   if (problems.length > 0) throw new ProblemsError([...new Set(problems)].join('\n'));
   return {
     place,
+    /** Where everybody reaches the API with TLS, without a reverse proxy. */
     https: https === undefined ? undefined : { port: https, ...files },
+    /** Environment of the gateway; undefined: devices connect to the broker alone. */
     gateway:
       gateway.tcp === undefined && gateway.tls === undefined
         ? undefined
         : { LISTEN_HOST: '', MQTT_PORT: textOf('GATEWAY_PORT'), ...siteLimits.ofGateway },
+    /** Environment of the bridge; undefined: there is no broker. */
     bridge: hasBroker ? { MQTT_URL: textOf('MQTT_URL'), HEALTH_PORT: String(health + 1) } : undefined,
   };
 }

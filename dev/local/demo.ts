@@ -5,10 +5,17 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Relay } from '../../client/src/relay.ts';
 import { eventually } from '../../rig/changes.ts';
-import { addProduct, sendCommand, signUp, type Account, type Session } from '../../rig/clients/accounts.ts';
+import {
+  addProduct,
+  sendCommand,
+  signUp,
+  type Account,
+  type Activation,
+  type Session,
+} from '../../rig/clients/accounts.ts';
 import { connectApi, dataOf, describeFailure } from '../../rig/clients/api.ts';
 import { say, shorten, warn } from '../terminal.ts';
-import { type Activation, type OnDeviceEvent, createVirtualDevice } from '../virtual-device.ts';
+import { type OnDeviceEvent, createVirtualDevice } from '../virtual-device.ts';
 import { writeOnce } from './secrets.ts';
 
 const [productKey, serial] = ['demo-switch', 'DEMO-SWITCH-1'];

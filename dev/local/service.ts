@@ -1,5 +1,6 @@
 // `npm start`: starts broker, Worker and bridge, or Worker and gateway with BROKER=none, as processes of their own and
 // watches them. Runs the demo, then prints the lines to try next. Only calls the other files of this folder in order.
+import { createWriteStream, mkdirSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { styleText } from 'node:util';
@@ -17,15 +18,14 @@ import {
 } from '../../rig/services/parts.ts';
 import { buildWorker } from '../../rig/worker/built-worker.ts';
 import { whenToldToStop } from '../stopping.ts';
-import { fail, print, warn } from '../terminal.ts';
+import { fail, print, say, showTrouble, warn } from '../terminal.ts';
 import { prepareLocalCertificate } from './certificate.ts';
 import { runDemo } from './demo.ts';
 import { choosePorts } from './ports.ts';
 import { loadSecrets, writeDevVars } from './secrets.ts';
 import { checkVars, readSettings, type Settings } from './settings.ts';
-import { writeLogFiles } from './log-files.ts';
 import { claimStateDir } from './state-dir.ts';
-import { createSupervisor, type Supervisor } from './supervisor.ts';
+import { createSupervisor, type Output, type Supervisor } from './supervisor.ts';
 import { type Addresses, describeDemoSteps } from './try-next.ts';
 
 const usage = `Usage: npm start
@@ -84,7 +84,7 @@ async function run(settings: Settings): Promise<void> {
   await buildWorker(buildDir);
   if (isStopping()) return;
 
-  supervisor = createSupervisor(stateDir, writeLogFiles(stateDir, isStopping));
+  supervisor = createSupervisor(stateDir, writeLogFiles(stateDir));
   const entry = place.hasBroker ? brokerPart(place) : gatewayPart(place);
   await Promise.all([supervisor.start(workerPart(place, buildDir)), supervisor.start(entry)]);
   if (place.hasBroker) await supervisor.start(localBridgePart(place));
@@ -100,6 +100,22 @@ async function run(settings: Settings): Promise<void> {
   printHeader(settings, place, addresses, supervisor);
   if (settings.hasDemo) await showDemo(api, stateDir, addresses);
   else print('Try next: "Five minutes with curl and MQTT" in README.md.');
+}
+
+/** The lines of each part go to a file of STATE_DIR/logs, and to the terminal those that a person should see. */
+function writeLogFiles(stateDir: string): Output {
+  const nameOf = (part: string) => join(stateDir, 'logs', `${part}.log`);
+  const open = (part: string) => {
+    mkdirSync(join(stateDir, 'logs'), { recursive: true });
+    const log = createWriteStream(nameOf(part), { flags: 'a', mode: 0o600 });
+    // A disk that is full must not end the parts.
+    log.on('error', (error) => warn(part, `its log is not written any more: ${error.message}`));
+    return (line: string) => {
+      log.write(`${line}\n`);
+      if (!isStopping()) showTrouble(part, line);
+    };
+  };
+  return { open, say, warn, nameOf };
 }
 
 async function choosePlace(settings: Settings): Promise<Place> {

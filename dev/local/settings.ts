@@ -2,23 +2,13 @@
 // handles ports that are in use.
 import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import type { Ports } from '../../rig/services/parts.ts';
 import { findSettingProblems, SettingsError } from '../../src/config.ts';
 
-type WantedPort = { name: string; port: number; isExplicit: boolean };
+export type Settings = ReturnType<typeof readSettings>;
 
-export type Settings = {
-  ports: Record<keyof Ports | 'mqttTls', WantedPort>;
-  stateDir: string;
-  hasDemo: boolean;
-  /** Without a broker, devices connect to the Worker itself, over WebSocket or through the gateway. */
-  hasBroker: boolean;
-  /** Set when the parts shall be reachable from the network under this name or address. */
-  publicHost: string | undefined;
-};
-
-export function readSettings(env: NodeJS.ProcessEnv): Settings {
+export function readSettings(env: NodeJS.ProcessEnv) {
   const textOf = (name: string) => (env[name] === '' ? undefined : env[name]);
+  /** Set when the parts shall be reachable from the network under this name or address. */
   const publicHost = textOf('PUBLIC_HOST');
   if (publicHost !== undefined && !/^[A-Za-z0-9.-]+$/.test(publicHost)) {
     throw new Error(`PUBLIC_HOST is "${publicHost}": give a bare host name or IPv4 address, e.g. 192.168.1.20`);
@@ -29,7 +19,7 @@ export function readSettings(env: NodeJS.ProcessEnv): Settings {
     if (text !== first && text !== second) throw new Error(`${name} is "${text}": give ${first} or ${second}`);
     return text === first;
   };
-  const portOf = (name: string, fallback: number): WantedPort => {
+  const portOf = (name: string, fallback: number) => {
     const text = textOf(name);
     const port = Number(text ?? fallback);
     if (!Number.isInteger(port) || port < 1 || port > 65535) {
@@ -47,6 +37,7 @@ export function readSettings(env: NodeJS.ProcessEnv): Settings {
     },
     stateDir: resolve(textOf('STATE_DIR') ?? '.latchwork'),
     hasDemo: choose('DEMO', ['yes', 'no']),
+    /** Without a broker, devices connect to the Worker itself, over WebSocket or through the gateway. */
     hasBroker: choose('BROKER', ['bridge', 'none']),
     publicHost,
   };

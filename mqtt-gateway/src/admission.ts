@@ -19,54 +19,46 @@ export type Place = {
   leave: () => void;
 };
 
-export class Admission {
-  openCount = 0;
-  readonly #limits: AdmissionLimits;
-  /** Their closing, in the order of their opening, which tells the oldest one. */
-  readonly #unauthenticated = new Map<Place, () => void>();
-  readonly #byNetwork = new Map<string, { open: number; unauthenticated: number }>();
-
-  constructor(limits: AdmissionLimits) {
-    this.#limits = limits;
-  }
-
-  get unauthenticatedCount(): number {
-    return this.#unauthenticated.size;
-  }
+export function createAdmission(limits: AdmissionLimits) {
+  let openCount = 0;
+  /** Unauthenticated connections with their closing, in the order of their opening, which tells the oldest one. */
+  const waiting = new Map<Place, () => void>();
+  const byNetwork = new Map<string, { open: number; unauthenticated: number }>();
+  return { enter, openCount: () => openCount, unauthenticatedCount: () => waiting.size };
 
   /**
    * A place for a new connection, or the limit that refuses it. If all places of unauthenticated connections are in use,
    * `displace` of the oldest is called, so that many addresses with mute connections keep no device out.
    */
-  enter(address: string, displace: () => void): Place | Overrun {
-    const { connections, connectionsPerAddress, unauthenticated, unauthenticatedPerAddress } = this.#limits;
+  function enter(address: string, displace: () => void): Place | Overrun {
+    const { connections, connectionsPerAddress, unauthenticated, unauthenticatedPerAddress } = limits;
     const network = networkOf(address);
-    const counts = this.#byNetwork.get(network) ?? { open: 0, unauthenticated: 0 };
+    const counts = byNetwork.get(network) ?? { open: 0, unauthenticated: 0 };
     const kept = counts.open < fewConnections ? 0 : Math.floor(connections * keptShare);
-    if (this.openCount >= connections - kept) return 'connections';
+    if (openCount >= connections - kept) return 'connections';
     if (counts.open >= connectionsPerAddress) return 'connections_per_address';
     if (counts.unauthenticated >= unauthenticatedPerAddress) return 'unauthenticated_per_address';
-    if (this.#unauthenticated.size >= unauthenticated) {
-      const [[oldest, displaceOldest] = []] = this.#unauthenticated;
+    if (waiting.size >= unauthenticated) {
+      const [[oldest, displaceOldest] = []] = waiting;
       oldest?.authenticate();
       displaceOldest?.();
     }
 
     const authenticate = (): void => {
-      if (this.#unauthenticated.delete(place)) counts.unauthenticated -= 1;
+      if (waiting.delete(place)) counts.unauthenticated -= 1;
     };
     const leave = (): void => {
       authenticate();
-      this.openCount -= 1;
+      openCount -= 1;
       counts.open -= 1;
-      if (counts.open === 0) this.#byNetwork.delete(network);
+      if (counts.open === 0) byNetwork.delete(network);
     };
     const place: Place = { authenticate, leave };
-    this.openCount += 1;
-    this.#unauthenticated.set(place, displace);
+    openCount += 1;
+    waiting.set(place, displace);
     counts.open += 1;
     counts.unauthenticated += 1;
-    this.#byNetwork.set(network, counts);
+    byNetwork.set(network, counts);
     return place;
   }
 }

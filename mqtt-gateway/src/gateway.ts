@@ -7,12 +7,12 @@ import { TLSSocket } from 'node:tls';
 import { WebSocket } from 'ws';
 import { serveHealth } from '../../node-service/health.ts';
 import { describeError, type Log } from '../../node-service/log.ts';
+import { createRegistry } from '../../node-service/metrics.ts';
 import { deviceAddressHeader, mqttSubprotocol } from '../../src/protocol/gateway.ts';
-import { Admission } from './admission.ts';
+import { createAdmission } from './admission.ts';
 import { watchCertificate } from './certificate.ts';
 import type { GatewayConfig } from './config.ts';
 import { Connection } from './connection.ts';
-import { createMetrics } from './metrics.ts';
 
 type Listener = 'tcp' | 'tls';
 /** How the last WebSocket began: this is all that a gateway knows of the Worker. */
@@ -27,32 +27,34 @@ const logEveryMs = 10_000;
 export async function startGateway(config: GatewayConfig, log: Log): Promise<{ stop: () => Promise<void> }> {
   const { tcpPort, tls, health, host, limits } = config;
   const certificate = tls === null ? undefined : watchCertificate(tls, log);
-  const admission = new Admission(limits);
+  const admission = createAdmission(limits);
   const connections = new Set<Connection>();
   const servers: Server[] = [];
   const loggedAtMs = new Map<string, number>();
   let workerState: WorkerState = 'unknown';
   let isLeaving = false;
-  const metrics = createMetrics();
-  metrics.observe('connections', 'Open connections', () => admission.openCount);
-  metrics.observe(
-    'connections_unauthenticated',
-    'Open connections that the Worker has not answered yet',
-    () => admission.unauthenticatedCount,
-  );
+  const { registry, counter, histogram, observe } = createRegistry('gateway_');
+  const metrics = {
+    refused: counter('connections_refused_total', 'Connections closed at once, by limit', ['limit']),
+    closed: counter('connections_closed_total', 'Connections that have ended, by what ended them', ['by']),
+    bytesUp: counter('bytes_up_total', 'Bytes carried from devices to the Worker'),
+    bytesDown: counter('bytes_down_total', 'Bytes carried from the Worker to devices'),
+    connectSeconds: histogram('connect_seconds', 'From the opening of a connection to the first answer of the Worker'),
+    workerRefusals: counter('worker_refusals_total', 'WebSockets that the Worker refused, by HTTP status', ['status']),
+  };
+  const { openCount, unauthenticatedCount } = admission;
+  observe('connections', 'Open connections', openCount);
+  observe('connections_unauthenticated', 'Open connections that the Worker has not answered yet', unauthenticatedCount);
   if (certificate !== undefined) {
-    metrics.observe(
-      'certificate_expires_seconds',
-      'Seconds until the certificate in use expires',
-      () => (certificate.current.expiresAtMs - Date.now()) / 1000,
-    );
+    const expiresInSeconds = () => (certificate.current.expiresAtMs - Date.now()) / 1000;
+    observe('certificate_expires_seconds', 'Seconds until the certificate in use expires', expiresInSeconds);
   }
   const lookTimer = setInterval(() => {
     for (const connection of connections) connection.look(Date.now());
   }, lookEveryMs);
   if (tcpPort !== null) await listen('tcp', tcpPort);
   if (tls !== null) await listen('tls', tls.port);
-  const endHealth = await serveHealth(health, metrics.registry, log, readReadiness);
+  const endHealth = await serveHealth(health, registry, log, readReadiness);
   return { stop };
 
   /** Takes no more connections. Ends the open ones evenly over the time to drain, so that others can take them. */

@@ -2,12 +2,12 @@
 // nothing.
 import { Deliveries } from '../../broker-bridge/src/intake/deliveries.ts';
 import { createFloodGate } from '../../broker-bridge/src/intake/flood-gate.ts';
-import { Intake } from '../../broker-bridge/src/intake/intake.ts';
+import { createIntake } from '../../broker-bridge/src/intake/intake.ts';
 import type { Log } from '../../node-service/log.ts';
 import { createMetrics } from '../../broker-bridge/src/metrics.ts';
 import type { IncomingMessage, MqttConnection } from '../../broker-bridge/src/broker/mqtt-connection.ts';
 import type { SpoolItem } from '../../broker-bridge/src/spool/database.ts';
-import { Spool, type SpooledMessage } from '../../broker-bridge/src/spool/spool.ts';
+import { openSpool, type Spool, type SpooledMessage } from '../../broker-bridge/src/spool/spool.ts';
 import { Changes } from '../changes.ts';
 
 const topic = '/sys/pk/d1/thing/event/property/post';
@@ -20,14 +20,14 @@ export class OpenSpool {
   readonly committed: string[] = [];
   readonly acknowledged: number[] = [];
   readonly spool: Spool;
-  readonly intake: Intake;
+  readonly intake: ReturnType<typeof createIntake>;
 
   private constructor(spool: Spool, deliveries: Float64Array, changes: Changes) {
     this.changes = changes;
     this.spool = spool;
     const metrics = createMetrics();
     const floodGate = createFloodGate({ messagesPerSecond: 1e6, burst: 1e6 }, metrics);
-    this.intake = new Intake({ spool, deliveries: new Deliveries(deliveries), metrics, floodGate });
+    this.intake = createIntake({ spool, deliveries: new Deliveries(deliveries), metrics, floodGate });
     spool.start((items) => {
       this.items.push(...items);
       this.changes.note();
@@ -42,7 +42,7 @@ export class OpenSpool {
     const changes = new Changes();
     const note = (): void => changes.note();
     const log: Log = { debug: note, info: note, warn: note, error: note };
-    const { spool, deliveries } = await Spool.open({ dir, maxBytes, bridgeId, log });
+    const { spool, deliveries } = await openSpool({ dir, maxBytes, bridgeId, log });
     return new OpenSpool(spool, deliveries, changes);
   }
 

@@ -3,9 +3,9 @@ import { openDeadLetters } from '../../broker-bridge/src/uplink/dead-letters.ts'
 import { createFloodGate } from '../../broker-bridge/src/intake/flood-gate.ts';
 import type { Log } from '../../node-service/log.ts';
 import { createMetrics } from '../../broker-bridge/src/metrics.ts';
-import { Spool } from '../../broker-bridge/src/spool/spool.ts';
+import { openSpool, type Spool } from '../../broker-bridge/src/spool/spool.ts';
 import { createUplinkClient } from '../../broker-bridge/src/uplink/client.ts';
-import { Uplink } from '../../broker-bridge/src/uplink/uplink.ts';
+import { createUplink } from '../../broker-bridge/src/uplink/uplink.ts';
 import { messageOf } from './open-spool.ts';
 import { bridgeSecret, makeSpoolDir } from './processes.ts';
 import { reportTopic } from '../clients/mqtt-client.ts';
@@ -24,7 +24,7 @@ export class UplinkRig {
   readonly dir = makeSpoolDir();
   readonly worker: WorkerSide;
   spool!: Spool;
-  uplink!: Uplink;
+  uplink!: ReturnType<typeof createUplink>;
 
   private constructor(worker: WorkerSide) {
     this.worker = worker;
@@ -44,9 +44,9 @@ export class UplinkRig {
   /** Spool and uplink; with the messages that are on the disk. */
   async open(secret = bridgeSecret, log = noLog, answerTimeoutMs = 30_000): Promise<void> {
     const { dir } = this;
-    ({ spool: this.spool } = await Spool.open({ dir, maxBytes: 100_000_000, bridgeId: 'bridge-1', log: noLog }));
+    ({ spool: this.spool } = await openSpool({ dir, maxBytes: 100_000_000, bridgeId: 'bridge-1', log: noLog }));
     const metrics = createMetrics();
-    this.uplink = new Uplink({
+    this.uplink = createUplink({
       spool: this.spool,
       client: createUplinkClient(this.worker.url, secret, answerTimeoutMs),
       deadLetters: openDeadLetters({ dir, maxBytes: deadLettersMaxBytes }),

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { readConfig } from '../../broker-bridge/src/config.ts';
-import { Spool } from '../../broker-bridge/src/spool/spool.ts';
+import { openSpool } from '../../broker-bridge/src/spool/spool.ts';
 import { WorkerClock } from '../../broker-bridge/src/bridge/worker-link.ts';
 import { makeCertificates } from '../../rig/certificates.ts';
 import { bridgeEnvironment, BridgeProcess, makeSpoolDir } from '../../rig/services/processes.ts';
@@ -165,7 +165,7 @@ describe('a bridge that has not started yet', () => {
     const spoolDir = makeSpoolDir();
     const ignore = (): void => undefined;
     const log = { debug: ignore, info: ignore, warn: ignore, error: ignore };
-    const { spool } = await Spool.open({ dir: spoolDir, maxBytes: 262_144, bridgeId: 'bridge-1', log });
+    const { spool } = await openSpool({ dir: spoolDir, maxBytes: 262_144, bridgeId: 'bridge-1', log });
     const bridge = new BridgeProcess(environment(spoolDir));
     await bridge.untilLogged('starting');
     act(bridge);

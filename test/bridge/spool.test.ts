@@ -225,16 +225,16 @@ describe('limits', () => {
     const spool = await openSpool(makeSpoolDir(), { maxBytes: 262_144 });
     const payloads = Array.from({ length: 40 }, (_, n) => big(`m${n}`));
     spool.add(...payloads);
-    await spool.changes.until('full', () => spool.spool.isFull);
+    await spool.changes.until('full', () => spool.spool.isFull());
     expect(spool.spool.bytes).toBeLessThanOrEqual(262_144);
     expect(spool.committed.length).toBe(25);
-    expect(spool.spool.pendingCount).toBe(15);
+    expect(spool.spool.pendingCount()).toBe(15);
     spool.finish(...payloads.slice(0, 20));
     await spool.changes.until('the rest', () => spool.committed.length === 40);
     await spool.untilItems(40);
     expect(spool.committed).toEqual(payloads);
     expect(spool.payloads).toEqual(payloads);
-    expect(spool.spool.isFull).toBe(false);
+    expect(spool.spool.isFull()).toBe(false);
   });
 
   test('messages that are never done do not hold the space of others', async () => {

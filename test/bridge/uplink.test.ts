@@ -128,12 +128,12 @@ describe('a Worker in trouble', () => {
     const log: Log = { ...noLog, error: (_message, fields) => alarms.push(fields) };
     await rig.open('another-secret-that-the-worker-does-not-know', log);
     rig.spoolReports(10, 2);
-    await rig.worker.changes.until('a refusal', () => rig.uplink.isUnauthorized);
+    await rig.worker.changes.until('a refusal', () => rig.uplink.isUnauthorized());
     // Another message on the disk is an occasion to send.
     await new Promise<void>((resolve) => rig.spoolReport('d3', 'd3:10', resolve));
     expect(rig.worker.requests).toBe(1);
     expect(alarms).toMatchObject([{ alarm: true, retryInMs: 30_000 }]);
-    expect(rig.uplink.isUnauthorized).toBe(true);
+    expect(rig.uplink.isUnauthorized()).toBe(true);
     expect(rig.spool.depth).toBe(11);
   });
 });
@@ -200,7 +200,7 @@ describe('answers for single messages', () => {
   test('dead letters take no more of the disk than they may, whatever is in them', async () => {
     rig.worker.setFaults({ judge: () => ({ result: 'rejected', reason: 'not JSON' }) });
     for (let n = 0; n < 400; n += 1) rig.spoolReport(`d${n % 5}`, `${n}:`.padEnd(16_000, '\u0001'));
-    await rig.worker.changes.until('all on the disk', () => rig.spool.pendingCount === 0);
+    await rig.worker.changes.until('all on the disk', () => rig.spool.pendingCount() === 0);
     await rig.untilEmpty();
     const names = readdirSync(rig.dir).filter((name) => name.startsWith('dead-letters'));
     const bytes = names.reduce((sum, name) => sum + statSync(join(rig.dir, name)).size, 0);
@@ -219,7 +219,7 @@ describe('many devices', () => {
     await rig.worker.changes.until('a batch under way', () => rig.worker.requests === 1);
     for (let n = 0; n < 5000; n += 1) rig.spoolReport('flood', `flood:${n}`);
     for (let n = 0; n < 10; n += 1) rig.spoolReport(`q${n}`, `q${n}:0`);
-    await rig.worker.changes.until('all on the disk', () => rig.spool.pendingCount === 0);
+    await rig.worker.changes.until('all on the disk', () => rig.spool.pendingCount() === 0);
     rig.worker.setFaults({});
     await rig.untilEffects(5011);
     const firstOfQuiet = rig.worker.effects.findLastIndex((effect) => effect.startsWith('q'));

@@ -5,18 +5,18 @@ import { statfsSync } from 'node:fs';
 import { runDetached } from '../../../node-service/detached.ts';
 import { serveHealth, type Readiness } from '../../../node-service/health.ts';
 import type { Log } from '../../../node-service/log.ts';
-import { Broker } from '../broker/broker.ts';
+import { createBroker } from '../broker/broker.ts';
 import type { BridgeConfig } from '../config.ts';
 import { createDownlink } from '../downlink/downlink.ts';
 import { Deliveries } from '../intake/deliveries.ts';
 import { createFloodGate } from '../intake/flood-gate.ts';
-import { Intake } from '../intake/intake.ts';
+import { createIntake } from '../intake/intake.ts';
 import { createMetrics } from '../metrics.ts';
-import { Spool } from '../spool/spool.ts';
+import { openSpool } from '../spool/spool.ts';
 import { DiskRefusal } from '../spool/thread.ts';
 import { createUplinkClient } from '../uplink/client.ts';
 import { openDeadLetters } from '../uplink/dead-letters.ts';
-import { Uplink } from '../uplink/uplink.ts';
+import { createUplink } from '../uplink/uplink.ts';
 import { WorkerLink, type BrokerState, type Role } from './worker-link.ts';
 
 const lockWaitMs = 15_000;
@@ -26,7 +26,7 @@ const uplinkDrainMs = 5000;
 
 /** @throws Error if the spool is damaged or another bridge's, or the health port is taken */
 export async function startBridge(config: BridgeConfig, log: Log) {
-  const opening = Spool.open({ ...config.spool, bridgeId: config.bridgeId, log, lockWaitMs });
+  const opening = openSpool({ ...config.spool, bridgeId: config.bridgeId, log, lockWaitMs });
   const { spool, deliveries } = await opening.catch((error: unknown) => {
     if (!(error instanceof DiskRefusal)) throw error;
     log.error('the spool cannot be opened: messages wait at the broker', { alarm: true, cause: error.message });
@@ -39,8 +39,8 @@ export async function startBridge(config: BridgeConfig, log: Log) {
   let isStopping = false;
   const metrics = createMetrics();
   const floodGate = createFloodGate(config.rates, metrics);
-  const intake = new Intake({ spool, deliveries: new Deliveries(deliveries), metrics, floodGate });
-  const uplink = new Uplink({
+  const intake = createIntake({ spool, deliveries: new Deliveries(deliveries), metrics, floodGate });
+  const uplink = createUplink({
     spool,
     client: createUplinkClient(config.workerUrl, config.bridgeSecret),
     deadLetters: openDeadLetters(config.deadLetters),
@@ -50,9 +50,9 @@ export async function startBridge(config: BridgeConfig, log: Log) {
     ...config.uplink,
     onStall: (stall) => link.send({ type: 'uplink', stall }),
   });
-  const broker = new Broker(config.mqtt, log, {
+  const broker = createBroker(config.mqtt, log, {
     onSession: (isPresent) => {
-      session = { connectionId: randomUUID(), isPresent, readUntilMs: intake.readUntilMs };
+      session = { connectionId: randomUUID(), isPresent, readUntilMs: intake.readUntilMs() };
       intake.noteSession(isPresent, link.isRoleSure);
     },
     onMessage: (connection, message, proceed) => intake.take(connection, message, proceed),
@@ -70,8 +70,6 @@ export async function startBridge(config: BridgeConfig, log: Log) {
     onPublish: (frame) => downlink.take(frame),
     onConnectedChange: noteLinkChange,
     onRetry: () => metrics.reconnects.inc({ peer: 'worker' }),
-    // The other process is connected to the broker under the same client id by now, or will be.
-    onReplaced: () => setRole('standby', false),
     onRefused: (remedy) => bridge.onRefused(remedy),
   });
   const downlink = createDownlink({ broker, link, log, metrics });
@@ -79,16 +77,16 @@ export async function startBridge(config: BridgeConfig, log: Log) {
   const { observe } = metrics;
   observe('spool_depth', 'Messages on the disk that the Worker has not answered for', () => spool.depth);
   observe('spool_bytes', 'Bytes of these messages, which SPOOL_MAX_BYTES limits', () => spool.bytes);
-  observe('spool_full', '1 while the spool takes no messages', () => spool.isFull);
+  observe('spool_full', '1 while the spool takes no messages', spool.isFull);
   observe('disk_free_ratio', 'Share of the disk of SPOOL_DIR that is free', () => {
     const { bavail, blocks } = statfsSync(config.spool.dir);
     return bavail / blocks;
   });
-  observe('spool_oldest_age_seconds', 'Age of the oldest message in the spool', () => progress.oldestAgeMs / 1000);
-  observe('uplink_stalled_seconds', 'Seconds without progress while messages wait', () => progress.stalledSeconds);
-  observe('unacknowledged', 'Messages from the broker that are not on the disk yet', () => spool.pendingCount);
-  observe('commands_unanswered', 'Commands that wait for their PUBACK', () => broker.connection?.unanswered ?? 0);
-  observe('broker_connected', '1 while connected to the broker', () => broker.isConnected);
+  observe('spool_oldest_age_seconds', 'Age of the oldest message in the spool', () => progress.oldestAgeMs() / 1000);
+  observe('uplink_stalled_seconds', 'Seconds without progress while messages wait', progress.stalledSeconds);
+  observe('unacknowledged', 'Messages from the broker that are not on the disk yet', spool.pendingCount);
+  observe('commands_unanswered', 'Commands that wait for their PUBACK', broker.unanswered);
+  observe('broker_connected', '1 while connected to the broker', broker.isConnected);
   observe('link_connected', '1 while the Worker answers on the link', () => link.isConnected);
   observe('active', '1 while this bridge is the active one', () => role === 'active');
   const bridge = {
@@ -105,7 +103,7 @@ export async function startBridge(config: BridgeConfig, log: Log) {
 
   function readState() {
     return {
-      broker: broker.isConnected ? 'connected' : 'disconnected',
+      broker: broker.isConnected() ? 'connected' : 'disconnected',
       link: link.isConnected ? 'connected' : 'disconnected',
       role,
     };
@@ -145,7 +143,7 @@ export async function startBridge(config: BridgeConfig, log: Log) {
   }
 
   function readBroker(): BrokerState {
-    if (!broker.isConnected || session === null) return { connected: false };
+    if (!broker.isConnected() || session === null) return { connected: false };
     const { connectionId, isPresent, readUntilMs } = session;
     const readUntilMsAgo = Math.max(0, Date.now() - readUntilMs);
     return { connected: true, session: { name: config.sessionDigest, connectionId, isPresent, readUntilMsAgo } };
@@ -162,9 +160,9 @@ export async function startBridge(config: BridgeConfig, log: Log) {
   }
 
   function readReadiness(): Readiness {
-    const { stall, stalledSeconds } = progress;
-    const isAuthorized = !uplink.isUnauthorized;
-    const { isSubscribed } = broker;
+    const stall = progress.findStall();
+    const isAuthorized = !uplink.isUnauthorized();
+    const isSubscribed = broker.isSubscribed();
     return {
       isReady: link.isConnected && (role === 'standby' || isSubscribed) && isAuthorized && stall === null,
       details: {
@@ -172,7 +170,7 @@ export async function startBridge(config: BridgeConfig, log: Log) {
         subscribed: isSubscribed,
         authorized: isAuthorized,
         uplink: stall === null ? 'moving' : 'stalled',
-        ...(stall !== null && { uplinkReason: stall.reason, uplinkStalledSeconds: stalledSeconds }),
+        ...(stall !== null && { uplinkReason: stall.reason, uplinkStalledSeconds: progress.stalledSeconds() }),
       },
     };
   }

@@ -24,7 +24,6 @@ type LinkOptions = {
   /** Connected means that the Worker has answered `hello`. `lastFrameAtMs`: when it sent anything before a loss. */
   onConnectedChange: (isConnected: boolean, lastFrameAtMs: number) => void;
   onRetry: () => void;
-  onReplaced: () => void;
   /** The first hello of this process was refused, by what an operator has to change: it is not tried again. */
   onRefused: (remedy: string) => void;
 };
@@ -223,7 +222,8 @@ export class WorkerLink {
     if (!this.#isWanted) return;
     this.#options.onRetry();
     if (wasWelcome && Date.now() - this.#welcomeAtMs > stableAfterMs) this.#backOff.failures = 0;
-    if (reason === protocol.linkCloseReasons.replaced) this.#options.onReplaced();
+    // The other process is connected to the broker under the same client id by now, or will be.
+    if (reason === protocol.linkCloseReasons.replaced) this.#options.onRole('standby', false);
     let remedy = Object.hasOwn(remedies, reason) ? remedies[reason as keyof typeof remedies] : undefined;
     if (remedy !== undefined && !this.#wasEverWelcome) {
       this.#options.onRefused(remedy);

@@ -4,10 +4,14 @@ import { connect, isIP, Socket } from 'node:net';
 import { connect as connectTls, TLSSocket } from 'node:tls';
 import { MqttClient, type IClientOptions, type IPublishPacket } from 'mqtt';
 import { generate, type IConnackPacket } from 'mqtt-packet';
-import { maxPayloadBytes, uplinkFilters, type NotPublishedReason } from '../../../src/protocol/bridge.ts';
+import {
+  maxPayloadBytes,
+  maxReplyLength,
+  uplinkFilters,
+  type NotPublishedReason,
+} from '../../../src/protocol/bridge.ts';
 import type { MqttConfig } from '../config.ts';
 import { describeError } from '../../../node-service/log.ts';
-import { createReplies } from '../downlink/replies.ts';
 import type { SpoolItem } from '../spool/database.ts';
 import { PacketLimit, payloadBytesOf } from './packet-limit.ts';
 
@@ -20,7 +24,9 @@ export type PublishOutcome =
   | { type: 'published'; hasSubscribers: boolean | null; reply?: string }
   | { type: 'not-published'; reason: NotPublishedReason; reasonCode?: number };
 
+/** Of the broker itself to what the Worker publishes, as mosquitto's to its commands. */
 export type WantedReply = { topic: string; containing: string; withinMs: number };
+type AwaitedReply = WantedReply & { finish: (text?: string) => void };
 
 /** `packetId` is 0 for QoS 0, which is not acknowledged. */
 export type IncomingMessage = Pick<SpoolItem, 'topic' | 'payload' | 'trueBytes' | 'dup' | 'retain'> & {
@@ -56,224 +62,238 @@ const cutPayloadBytes = 1024;
 /** Handed to the library in place of an acknowledgement: it then reads on without sending one. */
 const ackDeferred = new Error('ack deferred');
 
-export class MqttConnection {
+export type MqttConnection = ReturnType<typeof openConnection>;
+
+export function openConnection(config: MqttConfig, version: MqttVersion, events: ConnectionEvents) {
+  const unanswered = new Set<(outcome: PublishOutcome) => void>();
   /** How many publishes may be unacknowledged, by the broker's receive maximum. */
-  maxUnanswered = 65_535;
-  readonly #client: MqttClient;
-  readonly #version: MqttVersion;
-  readonly #events: ConnectionEvents;
-  readonly #unanswered = new Set<(outcome: PublishOutcome) => void>();
-  readonly #replies = createReplies();
-  readonly #end: ConnectionEnd = { refusedCode: null, isTakenOver: false, cause: 'closed by the broker' };
-  #isOpen = false;
-  #hasEnded = false;
-  #acks: number[] = [];
-  #pubackCode = 0;
-  #lastPacketAtMs = Date.now();
-  #subscribeTimer: NodeJS.Timeout | undefined;
-
-  constructor(config: MqttConfig, version: MqttVersion, events: ConnectionEvents) {
-    this.#version = version;
-    this.#events = events;
-    // `manualConnect`, so that handleMessage is in place before the first packet can arrive.
-    this.#client = new MqttClient(() => this.#openLimited(config), connectOptions(config, version));
-    this.#client.handleMessage = (packet, callback) => this.#takeMessage(packet, callback);
-    this.#listen();
-    this.#client.connect();
-    this.#client.stream.on('error', (error) => (this.#end.cause = describeError(error)));
-  }
-
-  get unanswered(): number {
-    return this.#unanswered.size;
-  }
+  let maxUnanswered = 65_535;
+  const awaitedReplies = new Set<AwaitedReply>();
+  const ending: ConnectionEnd = { refusedCode: null, isTakenOver: false, cause: 'closed by the broker' };
+  let isOpen = false;
+  let hasEnded = false;
+  let acks: number[] = [];
+  let pubackCode = 0;
+  let lastPacketAtMs = Date.now();
+  let subscribeTimer: NodeJS.Timeout | undefined;
+  // `manualConnect`, so that handleMessage is in place before the first packet can arrive.
+  const client = new MqttClient(openLimited, connectOptions(config, version));
+  client.handleMessage = takeMessage;
+  client.on('packetreceive', (packet) => {
+    lastPacketAtMs = Date.now();
+    if (packet.cmd === 'connack') readConnack(packet);
+    // The library reports a failure, but not the difference between the reasons 16 and 0.
+    if (packet.cmd === 'puback') pubackCode = packet.reasonCode ?? 0;
+  });
+  client.on('connect', subscribe);
+  client.on('disconnect', (packet) => {
+    ending.isTakenOver = packet.reasonCode === sessionTakenOver;
+    fail(`the broker disconnected us, reason ${packet.reasonCode ?? 0}`);
+  });
+  client.on('error', (error) => fail(describeError(error)));
+  client.on('close', noteEnd);
+  client.connect();
+  client.stream.on('error', (error) => (ending.cause = describeError(error)));
+  return {
+    unanswered: () => unanswered.size,
+    mayPublish: () => unanswered.size < maxUnanswered,
+    acknowledge,
+    publish,
+    cutIfInactiveSince,
+    end,
+    cut,
+  };
 
   /** For a message of this connection; to be called in the order of arrival (MQTT-4.6.0-2). */
-  acknowledge(packetId: number): void {
-    if (packetId === 0 || this.#hasEnded) return;
-    this.#acks.push(packetId);
-    if (this.#acks.length === 1) queueMicrotask(() => this.#writeAcks());
+  function acknowledge(packetId: number): void {
+    if (packetId === 0 || hasEnded) return;
+    acks.push(packetId);
+    if (acks.length === 1) queueMicrotask(writeAcks);
   }
 
   /** Sends at once or not at all. Resolves when the broker has answered or the connection has ended. */
-  async publish(
+  async function publish(
     topic: string,
     payload: string,
     messageExpirySeconds: number,
     wanted?: WantedReply,
   ): Promise<PublishOutcome> {
-    if (wanted === undefined) return this.#publish(topic, payload, messageExpirySeconds);
+    if (wanted === undefined) return send(topic, payload, messageExpirySeconds);
     // Each time: such publishes are few, and the broker may grant now what it refused before.
-    if (!(await this.#subscribeTo(wanted.topic))) {
-      return { type: 'not-published', reason: this.#isOpen ? 'refused' : 'broker_disconnected' };
+    if (!(await subscribeTo(wanted.topic))) {
+      return { type: 'not-published', reason: isOpen ? 'refused' : 'broker_disconnected' };
     }
-    const reply = this.#replies.await(wanted);
-    const outcome = await this.#publish(topic, payload, messageExpirySeconds);
+    const reply = awaitReply(wanted);
+    const outcome = await send(topic, payload, messageExpirySeconds);
     if (outcome.type === 'not-published') {
-      reply.cancel();
+      reply.finish();
       return outcome;
     }
     const text = await reply.text;
     return text === undefined ? outcome : { ...outcome, reply: text };
   }
 
-  #publish(topic: string, payload: string, messageExpirySeconds: number): Promise<PublishOutcome> {
+  /** `text` resolves with the reply, or with nothing after `withinMs`, by `finish` or at the end of the connection. */
+  function awaitReply(wanted: WantedReply) {
+    const { promise: text, resolve } = Promise.withResolvers<string | undefined>();
+    const finish = (reply?: string): void => {
+      clearTimeout(timer);
+      awaitedReplies.delete(awaited);
+      resolve(reply);
+    };
+    const timer = setTimeout(finish, wanted.withinMs);
+    const awaited = { ...wanted, finish };
+    awaitedReplies.add(awaited);
+    return { text, finish };
+  }
+
+  function takeReply(from: string, text: string): void {
+    if (text.length > maxReplyLength) return;
+    for (const { topic, containing, finish } of awaitedReplies) {
+      if (topic === from && text.includes(containing)) finish(text);
+    }
+  }
+
+  function send(topic: string, payload: string, messageExpirySeconds: number): Promise<PublishOutcome> {
     return new Promise((resolve) => {
-      if (!this.#isOpen) {
+      if (!isOpen) {
         resolve({ type: 'not-published', reason: 'broker_disconnected' });
         return;
       }
       const finish = (outcome: PublishOutcome): void => {
-        if (this.#unanswered.delete(finish)) resolve(outcome);
+        if (unanswered.delete(finish)) resolve(outcome);
       };
-      this.#unanswered.add(finish);
-      const properties = this.#version === '5' ? { properties: { messageExpiryInterval: messageExpirySeconds } } : {};
-      this.#client.publish(topic, payload, { qos: 1, retain: false, ...properties }, () => finish(this.#readPuback()));
+      unanswered.add(finish);
+      const properties = version === '5' ? { properties: { messageExpiryInterval: messageExpirySeconds } } : {};
+      client.publish(topic, payload, { qos: 1, retain: false, ...properties }, () => finish(readPuback()));
     });
   }
 
   /** `atMs`: when a publish was sent that is still unanswered. */
-  cutIfInactiveSince(atMs: number): void {
-    if (this.#lastPacketAtMs < atMs) this.cut('the broker does not answer');
+  function cutIfInactiveSince(atMs: number): void {
+    if (lastPacketAtMs < atMs) cut('the broker does not answer');
   }
 
   /** Sends DISCONNECT, which keeps the broker session. Resolves when the connection is closed. */
-  async end(): Promise<void> {
-    if (this.#hasEnded) return;
-    this.#end.cause = 'ended by this bridge';
-    this.#writeAcks();
-    const { stream } = this.#client;
-    const protocolVersion = protocolVersions[this.#version];
+  async function end(): Promise<void> {
+    if (hasEnded) return;
+    ending.cause = 'ended by this bridge';
+    writeAcks();
+    const { stream } = client;
+    const protocolVersion = protocolVersions[version];
     // Not the library's end(): that waits for answers that may never come.
-    if (this.#isOpen) stream.end(generate({ cmd: 'disconnect', reasonCode: 0 }, { protocolVersion }));
+    if (isOpen) stream.end(generate({ cmd: 'disconnect', reasonCode: 0 }, { protocolVersion }));
     else stream.destroy();
-    this.#isOpen = false;
-    const timer = setTimeout(() => this.#client.stream.destroy(), disconnectTimeoutMs);
-    await new Promise<void>((resolve) => this.#client.once('close', resolve));
+    isOpen = false;
+    const timer = setTimeout(() => client.stream.destroy(), disconnectTimeoutMs);
+    await new Promise<void>((resolve) => client.once('close', resolve));
     clearTimeout(timer);
   }
 
   /** Discards what the operating system has not sent yet, if it can: only on plain TCP. */
-  cut(cause: string): void {
-    this.#end.cause = cause;
-    const { stream } = this.#client;
+  function cut(cause: string): void {
+    ending.cause = cause;
+    const { stream } = client;
     if (stream instanceof Socket && !(stream instanceof TLSSocket) && !stream.connecting) stream.resetAndDestroy();
     else stream.destroy();
   }
 
   /** The library pipes the stream into its parser: the limit goes in between. */
-  #openLimited(config: MqttConfig): Socket {
+  function openLimited(): Socket {
     // The library leaves Nagle's algorithm on, which costs a command 40 ms.
     const stream = openStream(config).setNoDelay(true);
     const limit = new PacketLimit();
-    limit.on('error', (error) => this.#fail(`the broker sends what is not MQTT: ${error.message}`));
+    limit.on('error', (error) => fail(`the broker sends what is not MQTT: ${error.message}`));
     const pipe = stream.pipe.bind(stream);
     stream.pipe = (parser) => pipe(limit).pipe(parser);
     return stream;
   }
 
-  #listen(): void {
-    const client = this.#client;
-    client.on('packetreceive', (packet) => {
-      this.#lastPacketAtMs = Date.now();
-      if (packet.cmd === 'connack') this.#readConnack(packet);
-      // The library reports a failure, but not the difference between the reasons 16 and 0.
-      if (packet.cmd === 'puback') this.#pubackCode = packet.reasonCode ?? 0;
-    });
-    client.on('connect', () => this.#subscribe());
-    client.on('disconnect', (packet) => {
-      this.#end.isTakenOver = packet.reasonCode === sessionTakenOver;
-      this.#fail(`the broker disconnected us, reason ${packet.reasonCode ?? 0}`);
-    });
-    client.on('error', (error) => this.#fail(describeError(error)));
-    client.on('close', () => this.#noteEnd());
+  function fail(cause: string): void {
+    ending.cause = cause;
+    client.stream.destroy();
   }
 
-  #fail(cause: string): void {
-    this.#end.cause = cause;
-    this.#client.stream.destroy();
-  }
-
-  #noteEnd(): void {
-    if (this.#hasEnded) return;
-    this.#hasEnded = true;
-    this.#isOpen = false;
-    this.#acks = [];
-    clearTimeout(this.#subscribeTimer);
-    this.#replies.end();
+  function noteEnd(): void {
+    if (hasEnded) return;
+    hasEnded = true;
+    isOpen = false;
+    acks = [];
+    clearTimeout(subscribeTimer);
+    for (const { finish } of awaitedReplies) finish();
     // Not `broker_disconnected`: the Worker would send it to another bridge, and the broker may have it already.
-    for (const finish of [...this.#unanswered]) finish({ type: 'not-published', reason: 'cancelled' });
-    this.#events.onEnd(this.#end);
+    for (const finish of [...unanswered]) finish({ type: 'not-published', reason: 'cancelled' });
+    events.onEnd(ending);
   }
 
-  #readConnack(packet: IConnackPacket): void {
+  function readConnack(packet: IConnackPacket): void {
     const code = packet.reasonCode ?? packet.returnCode ?? 0;
-    if (code !== 0) this.#end.refusedCode = code;
+    if (code !== 0) ending.refusedCode = code;
     else {
-      this.maxUnanswered = packet.properties?.receiveMaximum ?? this.maxUnanswered;
-      this.#events.onSession(packet.sessionPresent);
+      maxUnanswered = packet.properties?.receiveMaximum ?? maxUnanswered;
+      events.onSession(packet.sessionPresent);
     }
   }
 
-  #subscribe(): void {
+  function subscribe(): void {
     // `nl`: no messages of its own. `rh` 1: retained messages come with a new session, not at every connect.
-    const options = this.#version === '5' ? { qos: 1 as const, nl: true, rh: 1 } : { qos: 1 as const };
-    this.#subscribeTimer = setTimeout(() => this.#fail('no answer to the subscription'), answerTimeoutMs);
-    this.#client.subscribe([...uplinkFilters], options, (_error, _granted, packet) => {
-      if (this.#hasEnded || packet === undefined) return;
-      clearTimeout(this.#subscribeTimer);
+    const options = version === '5' ? { qos: 1 as const, nl: true, rh: 1 } : { qos: 1 as const };
+    subscribeTimer = setTimeout(() => fail('no answer to the subscription'), answerTimeoutMs);
+    client.subscribe([...uplinkFilters], options, (_error, _granted, packet) => {
+      if (hasEnded || packet === undefined) return;
+      clearTimeout(subscribeTimer);
       const isRefused = (_: string, index: number) => Number(packet.granted[index]) >= refusedSubscription;
       const refused = uplinkFilters.filter(isRefused);
-      if (refused.length > 0) this.#subscribeTimer = setTimeout(() => this.#subscribe(), resubscribeAfterMs);
-      this.#isOpen = true;
-      this.#events.onOpen(refused);
+      if (refused.length > 0) subscribeTimer = setTimeout(subscribe, resubscribeAfterMs);
+      isOpen = true;
+      events.onOpen(refused);
     });
   }
 
-  #subscribeTo(topic: string): Promise<boolean> {
+  function subscribeTo(topic: string): Promise<boolean> {
     return new Promise((resolve) => {
-      this.#client.subscribe(topic, { qos: 0 }, (error, _granted, packet) =>
+      client.subscribe(topic, { qos: 0 }, (error, _granted, packet) =>
         resolve(error === null && Number(packet?.granted[0]) < refusedSubscription),
       );
     });
   }
 
-  #takeMessage(packet: IPublishPacket, callback: (error?: Error) => void): void {
+  function takeMessage(packet: IPublishPacket, callback: (error?: Error) => void): void {
     const { topic, qos, dup, retain } = packet;
     // No device has such a topic: it is a reply, perhaps to another client.
     if (topic.startsWith('$')) {
-      this.#replies.take(topic, packet.payload.toString());
+      takeReply(topic, packet.payload.toString());
       callback();
       return;
     }
     const payloadBytes = payloadBytesOf(packet);
     const trueBytes = payloadBytes > maxPayloadBytes ? payloadBytes : null;
     // A copy, because a slice would keep the whole read buffer in memory.
-    const payload = Buffer.from(
-      (packet.payload as Buffer).subarray(0, trueBytes === null ? payloadBytes : cutPayloadBytes),
-    );
+    const keptBytes = trueBytes === null ? payloadBytes : cutPayloadBytes;
+    const payload = Buffer.from((packet.payload as Buffer).subarray(0, keptBytes));
     const packetId = qos === 0 ? 0 : (packet.messageId ?? 0);
     const proceed = (): void => callback(qos === 0 ? undefined : ackDeferred);
-    this.#events.onMessage({ topic, payload, trueBytes, dup, retain, packetId }, proceed);
+    events.onMessage({ topic, payload, trueBytes, dup, retain, packetId }, proceed);
   }
 
-  #writeAcks(): void {
-    if (this.#acks.length === 0 || this.#hasEnded) return;
+  function writeAcks(): void {
+    if (acks.length === 0 || hasEnded) return;
     // In the form that MQTT 3.1.1 and 5 share: without a reason code it means success (MQTT5-3.4.2.1).
-    const bytes = Buffer.allocUnsafe(this.#acks.length * 4);
-    for (const [index, packetId] of this.#acks.entries()) {
+    const bytes = Buffer.allocUnsafe(acks.length * 4);
+    for (const [index, packetId] of acks.entries()) {
       bytes.writeUInt16BE(0x4002, index * 4);
       bytes.writeUInt16BE(packetId, index * 4 + 2);
     }
-    this.#client.stream.write(bytes);
-    this.#acks = [];
+    client.stream.write(bytes);
+    acks = [];
   }
 
-  #readPuback(): PublishOutcome {
-    const code = this.#pubackCode;
+  function readPuback(): PublishOutcome {
+    const code = pubackCode;
     if (code !== 0 && code !== noMatchingSubscribers) {
       return { type: 'not-published', reason: 'refused', reasonCode: code };
     }
-    return { type: 'published', hasSubscribers: this.#version === '5' ? code === 0 : null };
+    return { type: 'published', hasSubscribers: version === '5' ? code === 0 : null };
   }
 }
 

@@ -77,7 +77,7 @@ export function createDownlink({ broker, link, log, metrics }: Parts) {
 
   function publishWaiting(): void {
     let connection;
-    while ((connection = broker.connectionForPublish) !== null) {
+    while ((connection = broker.connectionForPublish()) !== null) {
       const next = waiting.shift();
       if (next === undefined) return;
       if (!refuse(next.frame)) runDetached(publish(connection, next));
@@ -92,7 +92,7 @@ export function createDownlink({ broker, link, log, metrics }: Parts) {
     if (topic === '' || /[+#\0]/.test(topic) || Buffer.byteLength(topic) > maxTopicBytes) reason = 'invalid';
     else if (role === 'standby') reason = 'standby';
     else if (frame.expiresAtMs - link.nowMs() < minLeftMs) reason = 'expired';
-    else if (!broker.isConnected || isStopped) reason = 'broker_disconnected';
+    else if (!broker.isConnected() || isStopped) reason = 'broker_disconnected';
     else return false;
     finish(frame.id, { type: 'not-published', reason });
     return true;

@@ -9,76 +9,70 @@ import type { Spool } from '../spool/spool.ts';
 
 type Parts = { spool: Spool; deliveries: Deliveries; metrics: Metrics; floodGate: FloodGate };
 
-export class Intake {
-  readonly #parts: Parts;
+export function createIntake({ spool, deliveries, metrics, floodGate }: Parts) {
   /**
-   * An earlier process or another bridge may have read messages from the broker session that are unknown here. Ends with the first message that the broker sends for the first time: redeliveries come before it.
+   * An earlier process or another bridge may have read messages from the broker session that are unknown here. Ends with the first
+   * message that the broker sends for the first time: redeliveries come before it.
    */
-  #hasGap = true;
+  let hasGap = true;
   /** No other bridge had the broker session when this connection began. */
-  #isSessionOurs = false;
-  #isStopped = false;
-  #isReading = false;
+  let isSessionOurs = false;
+  let isStopped = false;
+  let isReading = false;
   /** When the broker's session was read last, as far as this bridge knows; 0 for never. */
-  #readAtMs: number;
-
-  constructor(parts: Parts) {
-    this.#parts = parts;
-    const { spool, floodGate } = parts;
-    // Acknowledged when it came: a redelivery of it is not to be expected.
-    floodGate.onReleased = (message) => spool.append(message, null, () => undefined);
-    this.#readAtMs = spool.lastReceivedAtMs;
-  }
+  let readAtMs = spool.lastReceivedAtMs;
+  // Acknowledged when it came: a redelivery of it is not to be expected.
+  floodGate.onReleased = (message) => spool.append(message, null, () => undefined);
+  return { readUntilMs, noteSession, noteConnectionEnd, noteOtherBridge, take, stop };
 
   /** When the broker's session was read last before the present connection; now, if this bridge never read it. */
-  get readUntilMs(): number {
-    return this.#readAtMs === 0 ? Date.now() : this.#readAtMs;
+  function readUntilMs(): number {
+    return readAtMs === 0 ? Date.now() : readAtMs;
   }
 
   /** A connection begins. `isRoleSure`: no other bridge can have been made active by now. */
-  noteSession(isPresent: boolean, isRoleSure: boolean): void {
-    this.#isSessionOurs = isRoleSure;
-    this.#isReading = true;
-    this.#parts.floodGate.noteAbsence(isPresent ? Date.now() - this.#readAtMs : 0);
+  function noteSession(isPresent: boolean, isRoleSure: boolean): void {
+    isSessionOurs = isRoleSure;
+    isReading = true;
+    floodGate.noteAbsence(isPresent ? Date.now() - readAtMs : 0);
     if (isPresent) return;
-    this.#hasGap = false;
-    this.#parts.deliveries.beginSession();
+    hasGap = false;
+    deliveries.beginSession();
   }
 
-  noteConnectionEnd(): void {
-    if (this.#isReading) this.#readAtMs = Date.now();
-    this.#isReading = false;
+  function noteConnectionEnd(): void {
+    if (isReading) readAtMs = Date.now();
+    isReading = false;
   }
 
   /** Another bridge was active and may have read from the broker session. */
-  noteOtherBridge(): void {
-    this.#hasGap = true;
-    this.#isSessionOurs = false;
+  function noteOtherBridge(): void {
+    hasGap = true;
+    isSessionOurs = false;
   }
 
-  take(connection: MqttConnection, message: IncomingMessage, proceed: () => void): void {
+  function take(connection: MqttConnection, message: IncomingMessage, proceed: () => void): void {
     // A message refused here stays unacknowledged, so the broker sends it to the next bridge.
-    if (this.#isStopped) return;
-    const { spool, deliveries, metrics, floodGate } = this.#parts;
+    if (isStopped) return;
     metrics.messagesReceived.inc();
     const { topic, payload, packetId, dup, retain, trueBytes } = message;
     const delivery = packetId === 0 ? null : deliveries.describe(packetId, topic, payload);
     const redeliveryOf = dup && delivery !== null ? deliveries.find(delivery) : null;
     if (redeliveryOf !== null) metrics.redeliveriesKnown.inc();
-    const soleReader = dup && !this.#hasGap && this.#isSessionOurs;
+    const soleReader = dup && !hasGap && isSessionOurs;
     const item = { receivedAtMs: Date.now(), topic, payload, retain, dup, soleReader, redeliveryOf, trueBytes };
     const acknowledge = (): void => connection.acknowledge(packetId);
     if (floodGate.admit(item)) {
       const seq = spool.append(item, delivery, acknowledge);
       if (delivery !== null && redeliveryOf === null) deliveries.remember(delivery, seq);
     } else spool.whenCommitted(acknowledge);
-    if (delivery !== null && !dup && this.#isSessionOurs) this.#hasGap = false;
+    if (delivery !== null && !dup && isSessionOurs) hasGap = false;
     spool.whenRoomInMemory(proceed);
   }
 
   /** Takes no more messages and spools those that the flood gate keeps. */
-  stop(): void {
-    this.#isStopped = true;
-    this.#parts.floodGate.releaseAll();
+  function stop(): void {
+    isStopped = true;
+    floodGate.releaseAll();
   }
 }

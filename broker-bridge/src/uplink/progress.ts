@@ -14,65 +14,46 @@ type Options = {
 
 const lookEveryMs = 1000;
 
-export class UplinkProgress {
-  /** Why nothing moves, if nothing does. */
-  trouble: StallReason = 'devices_not_served';
-  readonly #options: Options;
-  #lastDoneAtMs = Date.now();
-  #reported: UplinkStall | null = null;
-  #timer: NodeJS.Timeout | undefined;
-
-  constructor(options: Options) {
-    this.#options = options;
-  }
-
-  start(): void {
-    this.#timer = setInterval(() => this.#look(), lookEveryMs).unref();
-  }
-
-  stop(): void {
-    clearInterval(this.#timer);
-  }
-
-  noteDone(): void {
-    this.#lastDoneAtMs = Date.now();
-  }
-
-  get oldestAgeMs(): number {
-    return Math.max(0, Date.now() - this.#options.oldestReceivedAtMs());
-  }
+export function watchProgress({ spool, oldestReceivedAtMs, stalledAfterMs, log, onStall }: Options) {
+  let lastDoneAtMs = Date.now();
+  let reported: UplinkStall | null = null;
+  const timer = setInterval(look, lookEveryMs).unref();
+  const progress = {
+    /** Why nothing moves, if nothing does. */
+    trouble: 'devices_not_served' as StallReason,
+    oldestAgeMs: () => Math.max(0, Date.now() - oldestReceivedAtMs()),
+    findStall,
+    stalledSeconds: () => Math.round((Date.now() - (findStall()?.sinceMs ?? Date.now())) / 1000),
+    noteDone: () => (lastDoneAtMs = Date.now()),
+    report,
+    stop: () => clearInterval(timer),
+  };
+  return progress;
 
   /** Null while the uplink moves, or has not stood for long. A disk that refuses counts at once: no message comes in. */
-  get stall(): UplinkStall | null {
-    const { spool, oldestReceivedAtMs, stalledAfterMs } = this.#options;
+  function findStall(): UplinkStall | null {
     if (spool.refusedSinceMs !== null) return { reason: 'spool_full', sinceMs: spool.refusedSinceMs };
     if (spool.depth === 0) return null;
     const oldestAtMs = oldestReceivedAtMs();
-    const sinceMs = Math.max(this.#lastDoneAtMs, oldestAtMs === Infinity ? 0 : oldestAtMs);
+    const sinceMs = Math.max(lastDoneAtMs, oldestAtMs === Infinity ? 0 : oldestAtMs);
     if (Date.now() - sinceMs < stalledAfterMs) return null;
-    return { reason: spool.isUnreadable ? 'spool_unreadable' : this.trouble, sinceMs };
-  }
-
-  get stalledSeconds(): number {
-    const { stall } = this;
-    return stall === null ? 0 : Math.round((Date.now() - stall.sinceMs) / 1000);
+    return { reason: spool.isUnreadable ? 'spool_unreadable' : progress.trouble, sinceMs };
   }
 
   /** Tells the Worker, which does not know after a new link. */
-  report(): void {
-    this.#reported = this.stall;
-    this.#options.onStall(this.#reported);
+  function report(): void {
+    reported = findStall();
+    onStall(reported);
   }
 
-  #look(): void {
-    const { stall, stalledSeconds } = this;
-    if (stall?.reason === this.#reported?.reason && stall?.sinceMs === this.#reported?.sinceMs) return;
-    const { log } = this.#options;
+  function look(): void {
+    const stall = findStall();
+    if (stall?.reason === reported?.reason && stall?.sinceMs === reported?.sinceMs) return;
     if (stall === null) log.info('the uplink moves again');
     else {
-      const { reason } = stall;
-      log.error('the uplink stands still: messages wait in the spool', { alarm: true, reason, stalledSeconds });
+      const fields = { alarm: true, reason: stall.reason, stalledSeconds: progress.stalledSeconds() };
+      log.error('the uplink stands still: messages wait in the spool', fields);
     }
-    this.report();
+    report();
   }
 }

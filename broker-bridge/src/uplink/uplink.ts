@@ -12,7 +12,7 @@ import type { SpoolItem } from '../spool/database.ts';
 import type { Spool } from '../spool/spool.ts';
 import type { UplinkClient, UplinkOutcome } from './client.ts';
 import { prepare, type UplinkMessage } from './message.ts';
-import { UplinkProgress } from './progress.ts';
+import { watchProgress } from './progress.ts';
 
 type Parts = {
   spool: Spool;
@@ -44,195 +44,183 @@ const batchLimits = {
   maxBytes: protocol.maxBatchBytes - 256,
 };
 
-export class Uplink {
-  readonly #parts: Parts;
-  readonly #queue = new DeviceQueue<UplinkMessage>({
-    onReady: () => this.#send(),
-    onPark: (messages) => this.#parts.spool.release(messages.map(({ item }) => item)),
+export function createUplink(parts: Parts) {
+  const { spool, client, deadLetters, log, metrics, floodGate, maxTries } = parts;
+  const queue = new DeviceQueue<UplinkMessage>({
+    onReady: send,
+    onPark: (messages) => spool.release(messages.map(({ item }) => item)),
     onFetch: (device, seqs) => {
-      const fetched = this.#parts.spool.fetch(seqs);
-      runDetached(fetched.then((items) => this.#queue.addFetched(device, items.map(prepare))));
+      runDetached(spool.fetch(seqs).then((items) => queue.addFetched(device, items.map(prepare))));
     },
   });
-  readonly #backOff = createBackOff({ baseMs: 200, capMs: 10_000 });
-  readonly #underWay: Record<QueueName, number> = { usual: 0, held: 0 };
-  readonly progress: UplinkProgress;
-  isUnauthorized = false;
-  #failuresInARow = 0;
-  #takenMessages = 0;
-  #pausedUntilMs = 0;
+  const backOff = createBackOff({ baseMs: 200, capMs: 10_000 });
+  const underWay: Record<QueueName, number> = { usual: 0, held: 0 };
+  const progress = watchProgress({ ...parts, oldestReceivedAtMs: () => queue.oldestReceivedAtMs() });
+  let isUnauthorized = false;
+  let failuresInARow = 0;
+  let takenMessages = 0;
+  let pausedUntilMs = 0;
   /** The pause is this bridge's own back-off, not one that the Worker asked for. */
-  #isBackingOff = false;
-  #pauseTimer: NodeJS.Timeout | undefined;
-  #lingerTimer: NodeJS.Timeout | undefined;
-  #hasLingered = false;
-  #isStopped = false;
-  #onIdle: (() => void) | null = null;
+  let isBackingOff = false;
+  let pauseTimer: NodeJS.Timeout | undefined;
+  let lingerTimer: NodeJS.Timeout | undefined;
+  let hasLingered = false;
+  let isStopped = false;
+  let onIdle: (() => void) | null = null;
+  const isPaused = (): boolean => Date.now() < pausedUntilMs;
+  const isFailing = (): boolean => backOff.failures > 0 || isUnauthorized;
+  return { progress, isUnauthorized: () => isUnauthorized, start, resume, drain };
 
-  constructor(parts: Parts) {
-    this.#parts = parts;
-    this.progress = new UplinkProgress({ ...parts, oldestReceivedAtMs: () => this.#queue.oldestReceivedAtMs() });
-  }
-
-  start(): void {
-    this.progress.start();
-    this.#parts.spool.start((items) => {
+  function start(): void {
+    spool.start((items) => {
       const released: SpoolItem[] = [];
       for (const item of items) {
         const device = deviceOf(item.topic);
-        if (this.#queue.mustWait(device)) {
-          this.#queue.addLater(device, item.seq);
+        if (queue.mustWait(device)) {
+          queue.addLater(device, item.seq);
           released.push(item);
-        } else this.#queue.add(prepare(item));
+        } else queue.add(prepare(item));
       }
-      this.#send();
+      send();
       return released;
     });
   }
 
   /** The link to the Worker is back: ends a back-off, but no pause that the Worker asked for. */
-  resume(): void {
-    if (!this.#isBackingOff) return;
-    this.#pausedUntilMs = 0;
-    this.#send();
+  function resume(): void {
+    if (!isBackingOff) return;
+    pausedUntilMs = 0;
+    send();
   }
 
   /** Sends for at most `maxMs` and only while the Worker takes messages; afterwards it sends nothing more. */
-  async drain(maxMs: number): Promise<void> {
-    const timer = setTimeout(() => this.#stop(), maxMs);
+  async function drain(maxMs: number): Promise<void> {
+    const timer = setTimeout(stop, maxMs);
     await new Promise<void>((resolve) => {
-      this.#onIdle = resolve;
-      this.#checkIdle();
+      onIdle = resolve;
+      checkIdle();
     });
     clearTimeout(timer);
-    this.#stop();
+    stop();
   }
 
-  #stop(): void {
-    this.#isStopped = true;
-    this.progress.stop();
-    clearTimeout(this.#pauseTimer);
-    clearTimeout(this.#lingerTimer);
-    this.#parts.client.close();
-    this.#checkIdle();
+  function stop(): void {
+    isStopped = true;
+    progress.stop();
+    clearTimeout(pauseTimer);
+    clearTimeout(lingerTimer);
+    client.close();
+    checkIdle();
   }
 
-  get #isPaused(): boolean {
-    return Date.now() < this.#pausedUntilMs;
+  function checkIdle(): void {
+    if (onIdle === null || underWay.usual + underWay.held > 0) return;
+    const isDrained = queue.size === 0 && spool.depth === 0;
+    if (isDrained || isStopped || isFailing()) onIdle();
   }
 
-  get #isFailing(): boolean {
-    return this.#backOff.failures > 0 || this.isUnauthorized;
-  }
-
-  #checkIdle(): void {
-    if (this.#onIdle === null || this.#underWay.usual + this.#underWay.held > 0) return;
-    const isDrained = this.#queue.size === 0 && this.#parts.spool.depth === 0;
-    if (isDrained || this.#isStopped || this.#isFailing) this.#onIdle();
-  }
-
-  #send(): void {
+  function send(): void {
     for (;;) {
-      const name = this.#nextQueue();
+      const name = nextQueue();
       if (name === undefined) return;
-      const pauseMs = this.#pausedUntilMs - Date.now();
+      const pauseMs = pausedUntilMs - Date.now();
       if (pauseMs > 0) {
-        clearTimeout(this.#pauseTimer);
-        this.#pauseTimer = setTimeout(() => this.#send(), pauseMs);
+        clearTimeout(pauseTimer);
+        pauseTimer = setTimeout(send, pauseMs);
         return;
       }
-      const mayGather = name === 'usual' && this.#underWay.usual > 0 && !this.#queue.fills(batchLimits);
-      if (mayGather && !this.#hasLingered) {
-        this.#lingerTimer ??= setTimeout(() => {
-          this.#lingerTimer = undefined;
-          this.#hasLingered = true;
-          this.#send();
+      const mayGather = name === 'usual' && underWay.usual > 0 && !queue.fills(batchLimits);
+      if (mayGather && !hasLingered) {
+        lingerTimer ??= setTimeout(() => {
+          lingerTimer = undefined;
+          hasLingered = true;
+          send();
         }, lingerMs);
         return;
       }
-      this.#hasLingered = false;
-      clearTimeout(this.#lingerTimer);
-      this.#lingerTimer = undefined;
-      const room = windows[name] - this.#underWay[name];
-      runDetached(this.#sendBatch(name, this.#queue.takeBatch(name, batchLimits, room)));
+      hasLingered = false;
+      clearTimeout(lingerTimer);
+      lingerTimer = undefined;
+      const room = windows[name] - underWay[name];
+      runDetached(sendBatch(name, queue.takeBatch(name, batchLimits, room)));
     }
   }
 
   /** The queue from which a batch can be sent now. Devices that were not served lately must not hold up the others. */
-  #nextQueue(): QueueName | undefined {
-    if (this.#isStopped) return undefined;
+  function nextQueue(): QueueName | undefined {
+    if (isStopped) return undefined;
     // While the Worker fails, one batch at a time finds out whether it is back.
-    if (this.#isFailing && this.#underWay.usual + this.#underWay.held > 0) return undefined;
-    const isOpen = (name: QueueName): boolean => this.#queue.isReady(name) && this.#underWay[name] < windows[name];
+    if (isFailing() && underWay.usual + underWay.held > 0) return undefined;
+    const isOpen = (name: QueueName): boolean => queue.isReady(name) && underWay[name] < windows[name];
     return (['held', 'usual'] as const).find(isOpen);
   }
 
-  async #sendBatch(name: QueueName, batch: UplinkMessage[]): Promise<void> {
-    this.#underWay[name] += 1;
-    const unsent = await this.#post(batch);
-    this.#underWay[name] -= 1;
-    this.#parts.metrics.retries.inc(unsent.size);
-    this.#queue.finish(batch, unsent);
-    this.#checkIdle();
-    this.#send();
+  async function sendBatch(name: QueueName, batch: UplinkMessage[]): Promise<void> {
+    underWay[name] += 1;
+    const unsent = await post(batch);
+    underWay[name] -= 1;
+    metrics.retries.inc(unsent.size);
+    queue.finish(batch, unsent);
+    checkIdle();
+    send();
   }
 
-  async #post(batch: UplinkMessage[]): Promise<Unsent> {
+  async function post(batch: UplinkMessage[]): Promise<Unsent> {
     if (batch.length === 0) return new Map();
     const items = batch.map((queued) => queued.json).join(',');
-    const dropped = this.#parts.floodGate.takeDropped(Date.now());
+    const dropped = floodGate.takeDropped(Date.now());
     const counts = dropped.length === 0 ? '' : `"dropped":${JSON.stringify(dropped)},`;
-    const body = `{"spoolId":"${this.#parts.spool.spoolId}","sentAtMs":${Date.now()},${counts}"items":[${items}]}`;
-    const outcome = await this.#parts.client.post(body);
-    this.#parts.metrics.lastWorkerStatus.set(outcome.status);
-    this.#parts.metrics.batches.inc({ outcome: outcome.kind });
+    const body = `{"spoolId":"${spool.spoolId}","sentAtMs":${Date.now()},${counts}"items":[${items}]}`;
+    const outcome = await client.post(body);
+    metrics.lastWorkerStatus.set(outcome.status);
+    metrics.batches.inc({ outcome: outcome.kind });
     switch (outcome.kind) {
       case 'unauthorized':
-        this.#pauseUnauthorized(outcome);
+        pauseUnauthorized(outcome);
         return mapAll(batch, false);
       case 'unavailable':
-        this.#pause(outcome);
+        pause(outcome);
         return mapAll(batch, false);
       case 'failed':
-        return this.#postFailed(batch, outcome);
+        return postFailed(batch, outcome);
       case 'too-large':
       case 'invalid':
-        this.#noteWorkerAnswers();
-        if (batch.length > 1) return this.#postHalves(batch, outcome.reason, outcome.requestId);
-        return this.#putAside(mapAll(batch, outcome.reason), outcome.requestId);
+        noteWorkerAnswers();
+        if (batch.length > 1) return postHalves(batch, outcome.reason, outcome.requestId);
+        return putAside(mapAll(batch, outcome.reason), outcome.requestId);
       case 'answered':
-        this.#noteWorkerAnswers();
-        this.#parts.metrics.reportSeconds.observe(ageOfOldestMs(batch) / 1000);
-        return this.#applyResults(batch, outcome.results, outcome.requestId);
+        noteWorkerAnswers();
+        metrics.reportSeconds.observe(ageOfOldestMs(batch) / 1000);
+        return applyResults(batch, outcome.results, outcome.requestId);
     }
   }
 
   /** The Worker itself failed: with some message of the batch, or with everything. */
-  async #postFailed(batch: UplinkMessage[], { cause, requestId }: Cause): Promise<Unsent> {
-    this.#failuresInARow += 1;
-    if (this.#failuresInARow > maxFailuresInARow) {
-      this.#pause({ cause, requestId, retryAfterMs: 0 });
-      this.#failuresInARow = 0;
-    } else if (batch.length > 1) return this.#postHalves(batch, cause, requestId);
-    else if (batch.every((queued) => this.#isHopeless(queued))) return this.#putAside(mapAll(batch, cause), requestId);
+  async function postFailed(batch: UplinkMessage[], { cause, requestId }: Cause): Promise<Unsent> {
+    failuresInARow += 1;
+    if (failuresInARow > maxFailuresInARow) {
+      pause({ cause, requestId, retryAfterMs: 0 });
+      failuresInARow = 0;
+    } else if (batch.length > 1) return postHalves(batch, cause, requestId);
+    else if (batch.every(isHopeless)) return putAside(mapAll(batch, cause), requestId);
     return mapAll(batch, batch.length === 1);
   }
 
   /** Halves the batch until the one message is found that the Worker does not take. */
-  async #postHalves(batch: UplinkMessage[], reason: string, requestId: string | undefined): Promise<Unsent> {
+  async function postHalves(batch: UplinkMessage[], reason: string, requestId: string | undefined): Promise<Unsent> {
     const messages = batch.length;
-    this.#parts.log.info('the Worker refuses a batch: it goes up in halves', { reason, requestId, messages });
+    log.info('the Worker refuses a batch: it goes up in halves', { reason, requestId, messages });
     const middle = Math.ceil(batch.length / 2);
-    const first = await this.#post(batch.slice(0, middle));
+    const first = await post(batch.slice(0, middle));
     // A device whose earlier message was not taken waits, or its later one would overtake.
     const heldDevices = new Set([...first.keys()].map(({ device }) => device));
     const { held = [], free = [] } = Object.groupBy(batch.slice(middle), ({ device }) =>
-      this.#isPaused || heldDevices.has(device) ? 'held' : 'free',
+      isPaused() || heldDevices.has(device) ? 'held' : 'free',
     );
-    return new Map([...mapAll(held, false), ...first, ...(await this.#post(free))]);
+    return new Map([...mapAll(held, false), ...first, ...(await post(free))]);
   }
 
-  async #applyResults(
+  async function applyResults(
     batch: UplinkMessage[],
     results: protocol.UplinkResult[],
     requestId: string | undefined,
@@ -248,9 +236,9 @@ export class Uplink {
         result: 'retry',
         reason: 'not in the answer',
       };
-      if (result === 'accepted') this.#finish(queued);
+      if (result === 'accepted') finish(queued);
       else if (result === 'rejected' && reason === protocol.droppedReason) {
-        this.#finish(queued);
+        finish(queued);
         dropped += 1;
       } else if (result === 'rejected') rejected.set(queued, reason);
       else {
@@ -260,92 +248,90 @@ export class Uplink {
       }
     }
     const accepted = batch.length - rejected.size - dropped - unsent.size;
-    this.#takenMessages += accepted;
-    for (const queued of failed.filter((message) => this.#isHopeless(message))) {
+    takenMessages += accepted;
+    for (const queued of failed.filter(isHopeless)) {
       unsent.delete(queued);
       rejected.set(queued, protocol.messageFailed);
     }
     const counts = { accepted, rejected: rejected.size, dropped, retry: unsent.size };
     for (const [result, count] of Object.entries(counts)) {
-      if (count > 0) this.#parts.metrics.items.inc({ result }, count);
+      if (count > 0) metrics.items.inc({ result }, count);
     }
     if (unsent.size > 0) {
-      if (accepted === 0) this.progress.trouble = 'devices_not_served';
+      if (accepted === 0) progress.trouble = 'devices_not_served';
       const fields = { messages: unsent.size, firstReason: retryReason, requestId };
-      this.#parts.log.info('the Worker does not take some messages now: they go up again', fields);
+      log.info('the Worker does not take some messages now: they go up again', fields);
     }
-    return new Map([...unsent, ...(await this.#putAside(rejected, requestId))]);
+    return new Map([...unsent, ...(await putAside(rejected, requestId))]);
   }
 
   /**
    * A message failed by itself, again and again, and each time others were taken in between. While nothing else is taken,
    * the Worker or the object is in trouble, and no try counts.
    */
-  #isHopeless({ failures }: UplinkMessage): boolean {
-    if (this.#takenMessages > failures.takenBefore) {
+  function isHopeless({ failures }: UplinkMessage): boolean {
+    if (takenMessages > failures.takenBefore) {
       failures.tries += 1;
-      failures.takenBefore = this.#takenMessages;
+      failures.takenBefore = takenMessages;
     }
-    return failures.tries >= this.#parts.maxTries;
+    return failures.tries >= maxTries;
   }
 
   /** Writes to the dead letters. Answers what could not be written there, and so must stay in the spool. */
-  async #putAside(rejected: Map<UplinkMessage, string>, requestId?: string): Promise<Unsent> {
+  async function putAside(rejected: Map<UplinkMessage, string>, requestId?: string): Promise<Unsent> {
     const [first] = rejected;
     if (first === undefined) return new Map();
     const deadLetteredAt = new Date().toISOString();
-    const { spoolId } = this.#parts.spool;
     const [{ item }, firstReason] = first;
     const about = { messages: rejected.size, firstTopic: item.topic, firstReason, requestId };
     try {
-      await this.#parts.deadLetters.add(
-        Array.from(rejected, ([{ letter }, reason]) => {
-          return { deadLetteredAt, reason, requestId, spoolId, item: JSON.parse(letter) as unknown };
-        }),
-      );
+      const letters = Array.from(rejected, ([{ letter }, reason]) => {
+        return { deadLetteredAt, reason, requestId, spoolId: spool.spoolId, item: JSON.parse(letter) as unknown };
+      });
+      await deadLetters.add(letters);
     } catch (error) {
-      this.progress.trouble = 'dead_letters_unwritable';
-      this.#parts.log.error('dead letters cannot be written', { alarm: true, ...about, cause: describeError(error) });
+      progress.trouble = 'dead_letters_unwritable';
+      log.error('dead letters cannot be written', { alarm: true, ...about, cause: describeError(error) });
       return mapAll([...rejected.keys()], true);
     }
-    for (const queued of rejected.keys()) this.#finish(queued);
-    this.#parts.metrics.deadLetters.inc(rejected.size);
-    this.#parts.log.warn('some messages will never be taken: they are in the dead letters', about);
+    for (const queued of rejected.keys()) finish(queued);
+    metrics.deadLetters.inc(rejected.size);
+    log.warn('some messages will never be taken: they are in the dead letters', about);
     return new Map();
   }
 
-  #finish({ item }: UplinkMessage): void {
-    this.#parts.spool.markDone(item);
-    this.progress.noteDone();
+  function finish({ item }: UplinkMessage): void {
+    spool.markDone(item);
+    progress.noteDone();
   }
 
-  #noteWorkerAnswers(): void {
-    if (this.#isFailing) this.#parts.log.info('the Worker takes messages again');
-    this.#backOff.failures = 0;
-    this.isUnauthorized = false;
-    this.#isBackingOff = false;
-    this.#pausedUntilMs = 0;
-    this.#failuresInARow = 0;
+  function noteWorkerAnswers(): void {
+    if (isFailing()) log.info('the Worker takes messages again');
+    backOff.failures = 0;
+    isUnauthorized = false;
+    isBackingOff = false;
+    pausedUntilMs = 0;
+    failuresInARow = 0;
   }
 
-  #pause({ cause, requestId, retryAfterMs }: Cause & { retryAfterMs: number }): void {
-    if (this.#isStopped) return;
-    this.progress.trouble = 'worker_unavailable';
+  function pause({ cause, requestId, retryAfterMs }: Cause & { retryAfterMs: number }): void {
+    if (isStopped) return;
+    progress.trouble = 'worker_unavailable';
     // Batches under way fail together: that is one failure.
-    const isFirst = !this.#isPaused;
-    const delayMs = Math.max(retryAfterMs, isFirst ? this.#backOff.nextDelayMs() : 0);
-    this.#pausedUntilMs = Math.max(this.#pausedUntilMs, Date.now() + delayMs);
-    this.#isBackingOff = retryAfterMs === 0;
+    const isFirst = !isPaused();
+    const delayMs = Math.max(retryAfterMs, isFirst ? backOff.nextDelayMs() : 0);
+    pausedUntilMs = Math.max(pausedUntilMs, Date.now() + delayMs);
+    isBackingOff = retryAfterMs === 0;
     const fields = { cause, requestId, retryInMs: Math.round(delayMs) };
-    this.#parts.log[isFirst ? 'warn' : 'debug']('the Worker takes no messages', fields);
+    log[isFirst ? 'warn' : 'debug']('the Worker takes no messages', fields);
   }
 
-  #pauseUnauthorized({ status, requestId }: UplinkOutcome): void {
-    this.isUnauthorized = true;
-    this.#isBackingOff = false;
-    this.progress.trouble = 'secret_refused';
-    this.#pausedUntilMs = Date.now() + unauthorizedRetryMs;
-    this.#parts.log.error('the Worker refuses the bridge secret: messages stay in the spool', {
+  function pauseUnauthorized({ status, requestId }: UplinkOutcome): void {
+    isUnauthorized = true;
+    isBackingOff = false;
+    progress.trouble = 'secret_refused';
+    pausedUntilMs = Date.now() + unauthorizedRetryMs;
+    log.error('the Worker refuses the bridge secret: messages stay in the spool', {
       alarm: true,
       status,
       requestId,

@@ -1,13 +1,13 @@
 // How much a device may send, by the clock: no more than burst and rate allow, no less, and more after an absence.
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { createDeviceRates, type DeviceRates } from '../../../broker-bridge/src/intake/device-rates.ts';
+import { createDeviceRates } from '../../../broker-bridge/src/intake/flood-gate.ts';
 import { fuzzSeed } from '../../../rig/inputs/fuzzing.ts';
 
 const startMs = 1_790_000_000_000;
 
 /** How many of `tries` messages at one moment are admitted. */
-function send(rates: DeviceRates, device: string, tries: number, nowMs: number): number {
+function send(rates: ReturnType<typeof createDeviceRates>, device: string, tries: number, nowMs: number): number {
   let admitted = 0;
   for (let n = 0; n < tries; n += 1) if (rates.take(device, nowMs)) admitted += 1;
   return admitted;

@@ -14,7 +14,7 @@ const ofService = (prefix: string, paths: string[]) => {
 };
 const exported = new Set([
   ...ofService('bridge', ['broker-bridge/src/metrics.ts', 'broker-bridge/src/bridge/bridge.ts']),
-  ...ofService('gateway', ['mqtt-gateway/src/metrics.ts', 'mqtt-gateway/src/gateway.ts']),
+  ...ofService('gateway', ['mqtt-gateway/src/gateway.ts']),
   ...(read('src/services/operations/metrics.ts').match(/\blatchwork_[a-z_]+\b/g) ?? []),
 ]);
 
