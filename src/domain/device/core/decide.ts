@@ -20,8 +20,7 @@ import { endOutdated, endRelaySessions, liveGenerations } from '../ownership/cre
 import { applyProductChange } from '../ownership/ownership.ts';
 import * as sharing from '../ownership/sharing.ts';
 import { applyDuePresence, noteAnnouncementEnd, planRetry } from '../presence/announcements.ts';
-import { logIn, noteConnection } from '../presence/broker-session.ts';
-import * as direct from '../presence/direct-session.ts';
+import * as sessions from '../presence/sessions.ts';
 import * as projection from '../presence/projection.ts';
 import { addSubscription, pushMessage, removeSubscription } from '../messages/subscriptions.ts';
 import { settleRuns } from '../times/ledger.ts';
@@ -134,9 +133,9 @@ type Requested<Kind extends RequestedKind> = (...args: Parameters<Handler<Kind>>
 
 const requests: { [Kind in RequestedKind]: Requested<Kind> } = {
   provisioned: activateAgain,
-  login_attempted: logIn,
-  direct_connected: direct.connectDirectly,
-  direct_packets_received: direct.takeDirectPackets,
+  login_attempted: sessions.logIn,
+  direct_connected: sessions.connectDirectly,
+  direct_packets_received: sessions.takeDirectPackets,
 
   messages_received: (state, { productKey, spoolId, messages }, decision) => {
     if (productKey !== state.identity.productKey) return { state, result: rejectAll(messages.length) };
@@ -228,9 +227,9 @@ const requests: { [Kind in RequestedKind]: Requested<Kind> } = {
 const reports: { [Kind in ReportKind]: (state: DeviceState, event: EventOf<Kind>, decision: Decision) => Device } = {
   record_restored: (state) => state,
   record_imported: (state) => state,
-  connection_reported: noteConnection,
-  direct_ended: (state, { end }, decision) => direct.endDirectSession(state, end, decision),
-  direct_checked: (state, { open }, decision) => direct.checkDirectSession(state, open, decision),
+  connection_reported: sessions.noteConnection,
+  direct_ended: (state, { end }, decision) => sessions.endDirectSession(state, end, decision),
+  direct_checked: (state, { open }, decision) => sessions.checkDirectSession(state, open, decision),
   messages_dropped: (state, { count }, { nowMs }) => countDropped(state, count, nowMs),
   publish_refused: (state, refused, { nowMs }) => countRejection(state, refused, nowMs),
   giver_checked: (state, event, decision) => endLinksOfKey(applyGiverCheck(state, event, decision), event),
@@ -276,7 +275,7 @@ const reports: { [Kind in ReportKind]: (state: DeviceState, event: EventOf<Kind>
 };
 
 function endDevice(state: DeviceState, decision: Decision): 'deleted' {
-  direct.endSocket(state, decision);
+  sessions.endSocket(state, decision);
   endRelaySessions(state, 'deleted', decision);
   return 'deleted';
 }

@@ -16,7 +16,7 @@ import type { Activation, LostDevice, Provisioned } from '../ownership/activatio
 import type { Login } from '../ownership/credentials.ts';
 import type { PairingWindow, ProductFacts, TransferOffer } from '../ownership/ownership.ts';
 import type { InvitationChange, Member, NewMember, Party } from '../ownership/sharing.ts';
-import type { DirectSessionEnd, OpenSession } from '../presence/direct-session.ts';
+import type { DirectSessionEnd, OpenSession } from '../presence/sessions.ts';
 import type { PresenceEvent } from '../presence/presence.ts';
 import type { ProjectionOutcome } from '../presence/projection.ts';
 import type { Subscription } from '../messages/subscriptions.ts';

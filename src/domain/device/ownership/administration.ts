@@ -7,7 +7,7 @@ import { endGuestLinks } from '../commands/guest-links.ts';
 import type { Decision, Handler } from '../core/events.ts';
 import { forNewOwner, type DeviceState } from '../core/state.ts';
 import { applyPresence } from '../presence/announcements.ts';
-import { closeDirectSession, revokeDirectSession } from '../presence/direct-session.ts';
+import { closeDirectSession, revokeDirectSession } from '../presence/sessions.ts';
 import { markOwnerChanged, markProjectionBehind } from '../presence/projection.ts';
 import {
   endGenerations,

@@ -95,7 +95,7 @@ export function rulesOf({ settings, identity, budgets, direct }: DeviceState, no
   return {
     reportsConnections: settings.reportsConnections || isDirect,
     inactivityTimeoutMs: presenceTimes.inactivityMs(settings.keepAliveSeconds),
-    // The session's own keep-alive is watched there: see direct-session.ts.
+    // The session's own keep-alive is watched there: see sessions.ts.
     sessionSilenceMs: isDirect ? Infinity : presenceTimes.sessionSilenceMs(settings.limits),
     offlineGraceMs: presenceTimes.offlineGraceMs(identity),
     isDisabled: identity.isDisabled,

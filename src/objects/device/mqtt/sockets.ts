@@ -6,7 +6,7 @@ import { connectRefusalOf, type DirectEndReason } from '../../../domain/direct/a
 import { readLogin } from '../../../domain/direct/connect.ts';
 import * as direct from '../../../domain/direct/session.ts';
 import type { DirectEnd, DirectStep, SessionRules } from '../../../domain/direct/session.ts';
-import type { DirectSessionEnd, OpenSession } from '../../../domain/device/presence/direct-session.ts';
+import type { DirectSessionEnd, OpenSession } from '../../../domain/device/presence/sessions.ts';
 import type { DirectTaken } from '../../../domain/device/core/events.ts';
 import { matchesFilter, topicOf } from '../../../domain/topics.ts';
 import type { ConnectPacket } from '../../../protocol/mqtt-codec/client-packets.ts';
