@@ -32,20 +32,21 @@ export type MessagingPassword = {
 };
 export type PasswordMarks = Pick<MessagingPassword, 'isUnproven' | 'network' | 'shownTo' | 'windowUntilMs'>;
 
-export type CredentialsSlice = {
-  secretDigest: string;
+const initial = {
+  secretDigest: '',
   /** Newest last. */
-  passwords: readonly MessagingPassword[];
+  passwords: [] as readonly MessagingPassword[],
   /** The password of the last login at the broker; undefined before the first. */
-  sessionDigest?: string | undefined;
+  sessionDigest: undefined as string | undefined,
   /** Digests of the last passwords that ended, to tell a revoked password from a wrong one. */
-  ended: readonly string[];
-  lastGeneration: number;
+  ended: [] as readonly string[],
+  lastGeneration: 0,
   /** Passwords were revoked and no login has come since: what arrives is not from the device's new session. */
-  isAwaitingLogin: boolean;
+  isAwaitingLogin: false,
   /** Messages received before belong to a session whose password was revoked. */
-  acceptedFromMs: number;
+  acceptedFromMs: 0,
 };
+export type CredentialsSlice = typeof initial;
 
 export type IssuedSecrets = { secretDigest: string; passwordDigest: string };
 
@@ -56,17 +57,8 @@ export const passwordsInUsePerDevice = 10;
 const maxEnded = 4;
 const useResolutionMs = minuteMs;
 
-const noCredentials: CredentialsSlice = {
-  secretDigest: '',
-  passwords: [],
-  ended: [],
-  lastGeneration: 0,
-  isAwaitingLogin: false,
-  acceptedFromMs: 0,
-};
-
 export const credentialsSlice: Slice<CredentialsSlice> = {
-  initial: noCredentials,
+  initial,
   row: 'administration',
   // Without a listening relay shard no session has to end: a login checks the time by itself.
   dueAtMs: ({ credentials, subscriptions }) => (subscriptions.length > 0 ? nextEndMs(credentials) : Infinity),
@@ -74,12 +66,12 @@ export const credentialsSlice: Slice<CredentialsSlice> = {
 };
 
 export function firstCredentials(issued: IssuedSecrets, nowMs: number, marks: PasswordMarks = {}): CredentialsSlice {
-  return issue(noCredentials, issued, nowMs, marks);
+  return issue(initial, issued, nowMs, marks);
 }
 
 /** For a device whose session was lost: nobody knows which passwords were valid. */
 export function lostCredentials(isAwaitingLogin: boolean, nowMs: number): CredentialsSlice {
-  return { ...noCredentials, isAwaitingLogin, acceptedFromMs: nowMs };
+  return { ...initial, isAwaitingLogin, acceptedFromMs: nowMs };
 }
 
 /** False for a device whose session was lost and that has not activated since. */
