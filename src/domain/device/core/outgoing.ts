@@ -19,7 +19,7 @@ import { eventsBeforeArrival } from '../ownership/arrival.ts';
 import { ownershipOf, readersOf } from '../ownership/sharing.ts';
 import { viewRun } from '../times/ledger.ts';
 import type { Decision, Handler, Reporter } from './events.ts';
-import type { HistoryEntry } from './history.ts';
+import type { HistoryEntry, JournalEntry } from './history.ts';
 import type { DeviceState, Slice } from './state.ts';
 
 /**
@@ -255,26 +255,23 @@ function changesOf(before: DeviceState, state: DeviceState, nowMs: number): Draf
   ];
 }
 
+const typeOfChange: { [Change in JournalEntry['reason']]?: EventType } = {
+  claimed: 'device.claimed',
+  transferred: 'device.claimed',
+  released: 'device.released',
+  claim_undone: 'device.released',
+  joined: 'member.changed',
+  role_changed: 'member.changed',
+  removed: 'member.changed',
+  left: 'member.changed',
+};
+
 function historyEvent(noted: HistoryEntry, nowMs: number): Draft | undefined {
   if (noted.kind === 'run') return { type: 'run.settled', time: nowMs, data: viewRun(noted.entry) };
   if (noted.kind !== 'journal') return undefined;
-  const { entry } = noted;
-  const { reason, time } = entry;
-  switch (entry.reason) {
-    case 'claimed':
-    case 'transferred':
-      return { type: 'device.claimed', time, data: { reason } };
-    case 'released':
-    case 'claim_undone':
-      return { type: 'device.released', time, data: { reason } };
-    case 'joined':
-    case 'role_changed':
-    case 'removed':
-    case 'left':
-      return { type: 'member.changed', time, data: { reason, email: entry.email, role: entry.role } };
-    default:
-      return undefined;
-  }
+  const { time, address: _, ...data } = noted.entry;
+  const type = typeOfChange[data.reason];
+  return type && { type, time, data };
 }
 
 /** What is announced: a device that is back within its product's grace was not away. */
