@@ -65,15 +65,6 @@ export const credentialsSlice: Slice<CredentialsSlice> = {
   onNewOwner: 'keep',
 };
 
-export function firstCredentials(issued: IssuedSecrets, nowMs: number, marks: PasswordMarks = {}): CredentialsSlice {
-  return issue(initial, issued, nowMs, marks);
-}
-
-/** For a device whose session was lost: nobody knows which passwords were valid. */
-export function lostCredentials(isAwaitingLogin: boolean, nowMs: number): CredentialsSlice {
-  return { ...initial, isAwaitingLogin, acceptedFromMs: nowMs };
-}
-
 /** False for a device whose session was lost and that has not activated since. */
 export function isActivated({ passwords, lastGeneration }: CredentialsSlice): boolean {
   return passwords.length > 0 || lastGeneration > 0;
@@ -90,10 +81,6 @@ export function liveGenerations(credentials: CredentialsSlice, nowMs: number): n
 
 export function nextEndMs(credentials: CredentialsSlice): number {
   return Math.min(...credentials.passwords.map((password) => endsAtMs(credentials, password)));
-}
-
-export function dropEnded(credentials: CredentialsSlice, nowMs: number): CredentialsSlice {
-  return withPasswords(credentials, validPasswords(credentials, nowMs));
 }
 
 /** A stranger may know the serial: the password whose session another took over has ten minutes to come back. */
@@ -196,16 +183,6 @@ export function endPasswords(credentials: CredentialsSlice, isAwaitingLogin: boo
   return { ...ended, isAwaitingLogin, acceptedFromMs: nowMs };
 }
 
-export function replacePasswords(
-  credentials: CredentialsSlice,
-  issued: IssuedSecrets,
-  isAwaitingLogin: boolean,
-  nowMs: number,
-  marks: PasswordMarks,
-): CredentialsSlice {
-  return issue(endPasswords(credentials, isAwaitingLogin, nowMs), issued, nowMs, marks);
-}
-
 /** Keeps the passwords and ends the relay sessions that were opened with them, even if a shard cannot be told. */
 export function endGenerations(credentials: CredentialsSlice): CredentialsSlice {
   let { lastGeneration } = credentials;
@@ -213,7 +190,7 @@ export function endGenerations(credentials: CredentialsSlice): CredentialsSlice 
   return { ...credentials, passwords, lastGeneration };
 }
 
-function issue(
+export function issue(
   credentials: CredentialsSlice,
   { secretDigest, passwordDigest }: IssuedSecrets,
   nowMs: number,
@@ -294,8 +271,9 @@ export function endRelaySessions(state: DeviceState, cause: RevokeCause, { nowMs
 
 /** A password that has ended by time ends the relay sessions that were opened with it. */
 export function endOutdated(state: DeviceState, decision: Decision): DeviceState {
-  if (nextEndMs(state.credentials) > decision.nowMs) return state;
-  const next = { ...state, credentials: dropEnded(state.credentials, decision.nowMs) };
+  const { credentials } = state;
+  if (nextEndMs(credentials) > decision.nowMs) return state;
+  const next = { ...state, credentials: withPasswords(credentials, validPasswords(credentials, decision.nowMs)) };
   endRelaySessions(next, 'credentials_rotated', decision);
   return next;
 }
