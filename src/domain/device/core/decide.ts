@@ -5,13 +5,7 @@ import type { Actor, DeviceAction } from '../../access.ts';
 import { accept, refuse, type Outcome, type Refusal } from '../../refusal.ts';
 import { matchesFilter, topicOf } from '../../topics.ts';
 import { acceptRequest, applyGiverCheck, applyPublication, cancelCommand, publishDue } from '../commands/commands.ts';
-import {
-  applyGuestUse,
-  endLinksOfKey,
-  makeGuestLink,
-  returnGuestUse,
-  revokeGuestLink,
-} from '../commands/guest-links.ts';
+import * as guests from '../commands/guest-links.ts';
 import { applyCoalesced, putAside, takeMessages, takeRelayMessage } from '../messages/inbox.ts';
 import { activateAgain, activateFirst, restore } from '../ownership/activation.ts';
 import * as administration from '../ownership/administration.ts';
@@ -199,9 +193,9 @@ const requests: { [Kind in RequestedKind]: Requested<Kind> } = {
   invitation_changed: claiming(sharing.noteInvitation, ({ change }) => change === 'invited'),
 
   // A link sends a command: its maker needs the right to do so, too.
-  guest_link_made: claiming(allowed('share', allowed('control', makeGuestLink))),
-  guest_link_revoked: allowed('share', revokeGuestLink),
-  guest_link_used: applyGuestUse,
+  guest_link_made: claiming(allowed('share', allowed('control', guests.makeGuestLink))),
+  guest_link_revoked: allowed('share', guests.revokeGuestLink),
+  guest_link_used: guests.applyGuestUse,
 
   schedule_put: allowed('manageSchedules', putSchedule),
   schedule_changed: allowed('manageSchedules', changeSchedule),
@@ -232,11 +226,11 @@ const reports: { [Kind in ReportKind]: (state: DeviceState, event: EventOf<Kind>
   direct_checked: (state, { open }, decision) => sessions.checkDirectSession(state, open, decision),
   messages_dropped: (state, { count }, { nowMs }) => countDropped(state, count, nowMs),
   publish_refused: (state, refused, { nowMs }) => countRejection(state, refused, nowMs),
-  giver_checked: (state, event, decision) => endLinksOfKey(applyGiverCheck(state, event, decision), event),
+  giver_checked: (state, event, decision) => guests.endLinksOfKey(applyGiverCheck(state, event, decision), event),
   message_put_aside: (state, { spoolId, seq, action }, { nowMs }) => putAside(state, spoolId, seq, action, nowMs),
 
   publication_ended: (state, event, decision) =>
-    returnGuestUse(state, applyPublication(state, event, decision), event.commandId, decision.nowMs),
+    guests.returnGuestUse(state, applyPublication(state, event, decision), event.commandId, decision.nowMs),
 
   subscription_ended: (state, { shard, registrationId }) => ({
     ...state,
