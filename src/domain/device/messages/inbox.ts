@@ -107,7 +107,7 @@ export function takeRelayMessage(
   const admitted = admitMessage(state, nowMs);
   if (admitted === undefined) return undefined;
   const meaning = readMessage(action, payload);
-  return applyMessage(showRejected(admitted, meaning, { action, payload }, nowMs), meaning, nowMs, decision);
+  return applyMessage(noteRejected(admitted, meaning, { action, payload }, nowMs), meaning, nowMs, decision);
 }
 
 /** Messages of the device's direct session: no other way may bring them again. */
@@ -138,7 +138,7 @@ function takeDirectMessage(
   // A will of an earlier session does not come this way.
   const isOwnWord = meaning.kind === 'status' && admitted.presence.connection.oldWillUntilMs !== null;
   const heard = isOwnWord ? withConnection(admitted, { oldWillUntilMs: null }) : admitted;
-  const shown = showRejected(heard, meaning, { action, payload: payload ?? '' }, nowMs);
+  const shown = noteRejected(heard, meaning, { action, payload: payload ?? '' }, nowMs);
   return applyFromDevice(shown, meaning, nowMs, decision);
 }
 
@@ -195,23 +195,11 @@ function takeMessage(state: DeviceState, spoolId: string, message: InboundMessag
     const raised = { ...state, deduplication: seen.noteRedelivery(deduplication, delivery) };
     return { state: coalesce(raised, meaning, atMs, nowMs), result: dropped };
   }
-  const shown = showRejected(admitted, meaning, message, nowMs);
+  const shown = noteRejected(admitted, meaning, message, nowMs);
   if (meaning.kind === 'invalid' && (meaning.reason === 'too_large' || meaning.reason === 'not_text')) {
     return { state: shown, result: { result: 'rejected', reason: meaning.reason } };
   }
   return applyFromDevice(shown, meaning, atMs, decision);
-}
-
-function showRejected(
-  state: DeviceState,
-  meaning: DeviceMessage,
-  message: { action: TopicAction; payload: string },
-  nowMs: number,
-): DeviceState {
-  const lastRejected = noteRejected(state.lastRejected, meaning, message, nowMs);
-  if (lastRejected === null || lastRejected === state.lastRejected) return state;
-  const { reason, action: topic } = lastRejected;
-  return countRejection({ ...state, lastRejected }, { reason, topic }, nowMs);
 }
 
 /** A reply that a command waits for counts toward no limit: each command takes a single reply. */
