@@ -48,19 +48,13 @@ type AskedKind = Extract<DeviceEvent, { actor: Actor }>['kind'];
 /** `unused`: never provisioned. `deleted`: was, and never will be again. */
 export type Device = DeviceState | 'unused' | 'deleted';
 
-export type Decided<Kind extends EventKind = EventKind> = {
-  state: Device;
-  effects: Effect[];
-  result: Results[Kind];
-};
-
 export function decide<Kind extends EventKind>(
   device: Device,
   event: EventOf<Kind>,
   nowMs: number,
   newCommand: Decision['newCommand'],
   webhooksOf: Decision['webhooksOf'] = () => noWebhooks,
-): Decided<Kind> {
+): { state: Device; effects: Effect[]; result: Results[Kind] } {
   const effects: Effect[] = [];
   const decision = { nowMs, effects, newCommand, webhooksOf };
   const handled = typeof device === 'string' ? decideAbsent(device, event, nowMs) : handle(device, event, decision);

@@ -23,7 +23,7 @@ import type { Subscription } from '../messages/subscriptions.ts';
 import type { ScheduleDraft } from '../times/schedules.ts';
 import type { Day } from '../usage/usage.ts';
 import type { Condition, Reading } from '../witness/witness.ts';
-import type { Webhooks } from './outgoing.ts';
+import type { EventReceiver, Webhooks } from './outgoing.ts';
 import type { DeviceSettings, DeviceState } from './state.ts';
 import type { DirectEndReason } from '../../direct/answer-codes.ts';
 import type { RunView, ScheduleView } from '../../../protocol/http/times.ts';
@@ -250,15 +250,7 @@ export type Effect =
   | { kind: 'tell_homes' }
   | { kind: 'learn_webhooks'; readers: readonly number[] }
   /** Send the wanted of the events after that number; it comes back as `events_taken`. */
-  | {
-      kind: 'deliver_events';
-      webhookId: string;
-      userId: number;
-      types: readonly EventType[];
-      after: number;
-      last: number;
-      failures: number;
-    }
+  | ({ kind: 'deliver_events'; types: readonly EventType[]; after: number; last: number } & EventReceiver)
   /** It comes back as `inbox_told`, success only. */
   | { kind: 'tell_inbox'; userId: number; changes: readonly NoticeChange[] }
   | { kind: 'notify_waiting'; commandId: string }

@@ -36,15 +36,14 @@ export type Webhooks = {
 
 export const noWebhooks: Webhooks = { isComplete: true, list: [] };
 
-type Consumer = {
-  webhookId: string;
-  userId: number;
+/** `failures`: how often in a row it did not take the next event. */
+export type EventReceiver = { webhookId: string; userId: number; failures: number };
+
+type Consumer = EventReceiver & {
   /** Number of the last event that the endpoint has, or does not want. */
   cursor: number;
   /** The endpoint takes nothing before. */
   laterAtMs: number | null;
-  /** How often in a row the receiver did not take the event behind the cursor. */
-  failures: number;
   isDisabled: boolean;
   /** Memory only: the endpoint has been called and has not answered. */
   isUnderWay: boolean;

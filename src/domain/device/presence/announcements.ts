@@ -8,13 +8,7 @@ import { topicOf } from '../../topics.ts';
 import type { Decision, Reporter } from '../core/events.ts';
 import { appendHistory, type Transition } from '../core/history.ts';
 import { pushMessage } from '../messages/subscriptions.ts';
-import {
-  decidePresence,
-  initialPresence,
-  type PresenceEvent,
-  type PresenceRules,
-  type PresenceState,
-} from './presence.ts';
+import { decidePresence, initialPresence, type PresenceEvent, type PresenceRules } from './presence.ts';
 import { markProjectionBehind } from './projection.ts';
 import { roomAtMs, spend } from '../../token-bucket.ts';
 import { presenceTimes } from './presence-times.ts';
@@ -210,7 +204,7 @@ function pendingAnnouncement({ presence }: DeviceState, nowMs: number): Announce
   return isPending ? newest : undefined;
 }
 
-export function withConnection(state: DeviceState, change: Partial<PresenceState>): DeviceState {
+export function withConnection(state: DeviceState, change: Partial<PresenceSlice['connection']>): DeviceState {
   return withPresence(state, { connection: { ...state.presence.connection, ...change } });
 }
 

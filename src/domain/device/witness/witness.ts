@@ -6,7 +6,7 @@ import type { witnessExpectations } from '../../../protocol/vocabulary.ts';
 import type { Json } from '../../json.ts';
 import { accept, refused, type Refusal } from '../../refusal.ts';
 import { minuteMs, secondMs, toIso } from '../../time.ts';
-import { spend, unspent, type Spent } from '../../token-bucket.ts';
+import { spend, unspent } from '../../token-bucket.ts';
 import { changeCommand, isPending, isScene, type Command } from '../commands/command-life.ts';
 import type { Decision, Handler } from '../core/events.ts';
 import type { DeviceState, Slice } from '../core/state.ts';
