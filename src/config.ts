@@ -5,20 +5,6 @@ import { readVapidKeys } from './crypto/web-push.ts';
 import { readLimits } from './limits.ts';
 import { sampleInfoLines } from './log.ts';
 
-const locationHints = [
-  'wnam',
-  'enam',
-  'sam',
-  'weur',
-  'eeur',
-  'apac',
-  'apac-ne',
-  'apac-se',
-  'oc',
-  'afr',
-  'me',
-] as const satisfies DurableObjectLocationHint[];
-
 /** By isolate, unless the operator wants every line: a flood of requests must not become a flood of log lines. */
 const infoLinesPerSecond = 100;
 
@@ -103,7 +89,7 @@ const settingsSchema = z.object({
     .pipe(z.array(z.string().regex(/^(\*|https?:\/\/[^/\s]+)$/, { error: 'has the form https://host or *' }))),
   RATE_LIMITS: choice(['production', 'relaxed']),
   LIMITS: text.transform((list, context) => readLimits(list, (problem) => context.addIssue(problem))),
-  LOCATION_HINT: choice(['', ...locationHints]),
+  LOCATION_HINT: choice(['', 'wnam', 'enam', 'sam', 'weur', 'eeur', 'apac', 'apac-ne', 'apac-se', 'oc', 'afr', 'me']),
   WEBHOOKS_MAY_BE_LOCAL: yesOrNo,
   LOG_REJECTED_TEXT: yesOrNo,
   LOG_INFO_SHARE: number(0, 1),

@@ -1,6 +1,7 @@
 // Password hashes: scrypt in PHC string form. Nothing else runs in an isolate during a hash; pacing/password-queue.ts says
 // when one may run. Holds no rules about passwords or users.
 import { scrypt, timingSafeEqual } from 'node:crypto';
+import { decodeBase64 } from 'hono/utils/encode';
 
 /** N = 2^ln, as OWASP recommends. Workers refuse N*r*p above 2^20, which a local run does not show (decision: accounts). */
 export const scryptParameters = { ln: 14, r: 8, p: 5 } as const;
@@ -20,7 +21,7 @@ export async function hashPassword(password: string): Promise<string> {
 export async function checkPassword(password: string, phc: string): Promise<boolean> {
   const [, salt, hash] = /^([A-Za-z0-9+/]{22})\$([A-Za-z0-9+/]{43})$/.exec(phc.replace(prefix, '')) ?? [];
   if (!phc.startsWith(prefix) || salt === undefined || hash === undefined) return false;
-  return timingSafeEqual(await derive(password, decode(salt)), decode(hash));
+  return timingSafeEqual(await derive(password, decodeBase64(salt)), decodeBase64(hash));
 }
 
 function derive(password: string, salt: Uint8Array): Promise<Uint8Array> {
@@ -36,8 +37,4 @@ function derive(password: string, salt: Uint8Array): Promise<Uint8Array> {
 
 function encode(bytes: Uint8Array): string {
   return btoa(String.fromCharCode(...bytes)).replace(/=+$/, '');
-}
-
-function decode(text: string): Uint8Array {
-  return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
 }

@@ -77,10 +77,8 @@ function importMacKeys(secrets: readonly string[]): Promise<CryptoKey[]> {
 
 /** The last `length` base62 digits of an HMAC-SHA-256. */
 async function deriveDigits(key: CryptoKey, text: string, length: number): Promise<string> {
-  let number = 0n;
-  for (const byte of new Uint8Array(await crypto.subtle.sign('HMAC', key, new TextEncoder().encode(text)))) {
-    number = number * 256n + BigInt(byte);
-  }
+  const code = new Uint8Array(await crypto.subtle.sign('HMAC', key, new TextEncoder().encode(text)));
+  let number = BigInt(`0x${code.toHex()}`);
   let digits = '';
   while (digits.length < length) {
     digits = base62.charAt(Number(number % 62n)) + digits;
@@ -92,7 +90,7 @@ async function deriveDigits(key: CryptoKey, text: string, length: number): Promi
 /** SHA-256 in lower-case hex, for secrets that are random; passwords are hashed with scrypt. */
 export async function digestOf(secret: string): Promise<string> {
   const digest = new Uint8Array(await crypto.subtle.digest('SHA-256', new TextEncoder().encode(secret)));
-  return [...digest].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+  return digest.toHex();
 }
 
 /** In time that does not depend on how much of them is equal. */

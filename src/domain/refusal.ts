@@ -26,18 +26,6 @@ export type RelaySocketLimit = 'relaySocketsPerAddress' | 'relaySocketsPerShard'
 
 export type Limit = { name: keyof ReturnType<typeof wireErrorsOfLimits>; max: number };
 
-export type ObjectName =
-  | 'DeviceSession'
-  | 'RelayGateway'
-  | 'FleetDirectory'
-  | 'BrokerLink'
-  | 'ProjectionWriter'
-  | 'ProductPropagator'
-  | 'WebhookEndpoint'
-  | 'UserInbox'
-  | 'BulkRun'
-  | 'Campaign'
-  | 'HomeBroker';
 /** How a call to an object failed: `retryable` may work at once, `overloaded` must not be repeated now. */
 export type ObjectFailure = 'retryable' | 'overloaded' | 'broken';
 
@@ -131,7 +119,8 @@ export type Refusal =
   | { kind: 'not_published'; because: PublishFailure; commandId: string }
   | { kind: 'internal_error' }
   | { kind: 'database_unavailable' }
-  | { kind: 'object_failed'; object: ObjectName; id: string; operation: string; failure: ObjectFailure };
+  /** `object`: its class, for the log. */
+  | { kind: 'object_failed'; object: string; id: string; operation: string; failure: ObjectFailure };
 
 export type Outcome<T> = { ok: true; value: T } | { ok: false; refusal: Refusal };
 

@@ -15,7 +15,7 @@ import { refusalOf } from '../../rig/clients/mqtt-client.ts';
 import { SwitchDevice } from '../../rig/clients/switch-device.ts';
 import type { GatewayProcess } from '../../rig/services/processes.ts';
 import { WholeService } from '../../rig/services/whole-service.ts';
-import { homeLimits } from '../../src/domain/home/topics.ts';
+import { homeLimits } from '../../src/domain/home/clients.ts';
 import { workerVars } from '../../rig/worker/worker-rig.ts';
 
 let service: WholeService<GatewayProcess>;

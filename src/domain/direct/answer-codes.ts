@@ -24,20 +24,15 @@ export function connackCodeOf(level: ProtocolLevel, refusal: ConnectRefusal): nu
   return connackCodes[refusal][level === 5 ? 1 : 0];
 }
 
+const connectRefusals: { [Kind in Refusal['kind']]?: ConnectRefusal } = {
+  wrong_client_id: 'client_id',
+  not_found: 'bad_credentials',
+  credential_refused: 'bad_credentials',
+  device_disabled: 'not_authorized',
+};
+
 /** For a login that the device's core refused. An unknown device and a wrong password look alike. */
-export function connectRefusalOf(refusal: Refusal): ConnectRefusal {
-  switch (refusal.kind) {
-    case 'wrong_client_id':
-      return 'client_id';
-    case 'not_found':
-    case 'credential_refused':
-      return 'bad_credentials';
-    case 'device_disabled':
-      return 'not_authorized';
-    default:
-      return 'unavailable';
-  }
-}
+export const connectRefusalOf = ({ kind }: Refusal): ConnectRefusal => connectRefusals[kind] ?? 'unavailable';
 
 /** By the reason that ends a session: DISCONNECT of MQTT 5 (MQTT5 3.14.2.1), and the close code (RFC 6455 7.4.1). */
 const endCodes = {
@@ -68,13 +63,8 @@ const endCodes = {
 /** How a direct session ended; the detail of the event `disconnected`. */
 export type DirectEndReason = keyof typeof endCodes;
 
-export function disconnectCodeOf(reason: DirectEndReason): number {
-  return endCodes[reason][0];
-}
-
-export function closeCodeOf(reason: DirectEndReason): number {
-  return endCodes[reason][1];
-}
+export const disconnectCodeOf = (reason: DirectEndReason): number => endCodes[reason][0];
+export const closeCodeOf = (reason: DirectEndReason): number => endCodes[reason][1];
 
 export function endOfMalformed(malformed: MalformedReason): { reason: DirectEndReason; malformed?: MalformedReason } {
   if (malformed === 'packet_too_large') return { reason: 'packet_too_large' };
@@ -91,20 +81,15 @@ export function subackCodeOf(level: ProtocolLevel, granted: Exclude<Qos, 2> | Fi
   return level === 5 ? filterCodes[granted] : 0x80;
 }
 
+const pubackCodes: Readonly<Record<string, number>> = {
+  too_many_messages: 0x97,
+  device_disabled: 0x87,
+  session_revoked: 0x87,
+  device_not_found: 0x87,
+  handling_failed: 0x83,
+};
+
 /** PUBACK of MQTT 5 for a message that was received and is without effect; MQTT 3.1.1 cannot say so. */
 export function pubackCodeOf(rejectedBecause: string | undefined): number {
-  switch (rejectedBecause) {
-    case undefined:
-      return 0x00;
-    case 'too_many_messages':
-      return 0x97;
-    case 'device_disabled':
-    case 'session_revoked':
-    case 'device_not_found':
-      return 0x87;
-    case 'handling_failed':
-      return 0x83;
-    default:
-      return 0x99;
-  }
+  return rejectedBecause === undefined ? 0x00 : (pubackCodes[rejectedBecause] ?? 0x99);
 }

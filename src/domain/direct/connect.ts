@@ -1,12 +1,7 @@
 // What CONNECT says, checked before its password is: who the device is by its name, and whether the service can serve
 // what it asks for. Credentials are checked by the device's core.
 import { textOf } from '../../protocol/mqtt-codec/byte-cursor.ts';
-import {
-  maxConnectBytes,
-  readPacket,
-  type ConnectPacket,
-  type ProtocolLevel,
-} from '../../protocol/mqtt-codec/client-packets.ts';
+import * as mqtt from '../../protocol/mqtt-codec/client-packets.ts';
 import type { PacketReader } from '../../protocol/mqtt-codec/packet-reader.ts';
 import { topicActions } from '../../protocol/mqtt.ts';
 import { messagingName, parseMessagingName, topicOf, type DeviceIdentity } from '../topics.ts';
@@ -20,17 +15,19 @@ export type DirectLogin = {
 };
 
 type First =
-  ConnectPacket | { level: ProtocolLevel; refusal: ConnectRefusal } | { drop: { code: number; cause: string } };
+  | mqtt.ConnectPacket
+  | { level: mqtt.ProtocolLevel; refusal: ConnectRefusal }
+  | { drop: { code: number; cause: string } };
 
 /** MQTT-3.1.0-1 */
 const connectExpected = { drop: { code: 1002, cause: 'CONNECT expected' } };
 
 /** Undefined until `reader` has a whole CONNECT. `drop`: the standard allows no answer. */
 export function readConnect(reader: PacketReader): First | undefined {
-  const raw = reader.next(maxConnectBytes);
+  const raw = reader.next(mqtt.maxConnectBytes);
   // A client of another protocol may never send what the reader would wait for.
   if (raw === undefined) return (reader.rest()[0] ?? 0x10) === 0x10 ? undefined : connectExpected;
-  const packet = 'malformed' in raw ? raw : readPacket(raw, 4);
+  const packet = 'malformed' in raw ? raw : mqtt.readPacket(raw, 4);
   if ('malformed' in packet) {
     const { reason, malformed } = endOfMalformed(packet.malformed);
     return { drop: { code: closeCodeOf(reason), cause: malformed ?? reason } };
@@ -42,7 +39,7 @@ export function readConnect(reader: PacketReader): First | undefined {
 }
 
 /** @param deviceId of the object that was reached: the username has to name this very device */
-export function readLogin(connect: ConnectPacket, deviceId: string): DirectLogin | { refusal: ConnectRefusal } {
+export function readLogin(connect: mqtt.ConnectPacket, deviceId: string): DirectLogin | { refusal: ConnectRefusal } {
   const { level, clientId, username, will } = connect;
   if (connect.hasAuthMethod) return { refusal: 'auth_method' };
   const device = parseMessagingName(username ?? '');

@@ -1,14 +1,7 @@
 // One MQTT connection of a device or a home, from its CONNECT on: which packets it may send, what it is answered, and what it says
 // with them. Plain data in, plain data out; what the messages change is decided by the owner of the connection.
 import { textOf } from '../../protocol/mqtt-codec/byte-cursor.ts';
-import {
-  readPacket,
-  type ClientPacket,
-  type ConnectPacket,
-  type ProtocolLevel,
-  type PublishPacket,
-  type SubscribePacket,
-} from '../../protocol/mqtt-codec/client-packets.ts';
+import * as mqtt from '../../protocol/mqtt-codec/client-packets.ts';
 import type { MalformedReason } from '../../protocol/mqtt-codec/malformed.ts';
 import type { RawPacket, Unreadable } from '../../protocol/mqtt-codec/packet-reader.ts';
 import { encodeSuback, encodeUnsuback, pingresp } from '../../protocol/mqtt-codec/server-packets.ts';
@@ -22,7 +15,7 @@ import { directLimits } from './direct-limits.ts';
 
 /** Outlives a sleep of the object, in the attachment of the socket. No deployment: that closes every socket. */
 export type DirectSession = {
-  level: ProtocolLevel;
+  level: mqtt.ProtocolLevel;
   startedAtMs: number;
   keepAliveSeconds: number;
   will: string | null;
@@ -113,7 +106,7 @@ export function rulesOf(device: DeviceIdentity): SessionRules<TopicAction> {
   };
 }
 
-export function beginSession(connect: ConnectPacket, will: string | null, startedAtMs: number): DirectSession {
+export function beginSession(connect: mqtt.ConnectPacket, will: string | null, startedAtMs: number): DirectSession {
   const { level, keepAliveSeconds, receiveMaximum, maxPacketBytes } = connect;
   return {
     level,
@@ -147,7 +140,7 @@ export function takePackets<Action extends string>(
   };
   for (const raw of packets) {
     if (step.session.lastPacketAtMs !== nowMs) step.session = { ...step.session, lastPacketAtMs: nowMs };
-    const packet = 'malformed' in raw ? raw : readPacket(raw, session.level);
+    const packet = 'malformed' in raw ? raw : mqtt.readPacket(raw, session.level);
     step.end = 'malformed' in packet ? endOfMalformed(packet.malformed) : takePacket(step, packet, rules);
     if (step.end !== undefined) break;
   }
@@ -186,7 +179,7 @@ export function notePublished(
 
 function takePacket<Action extends string>(
   step: DirectStep<Action>,
-  packet: ClientPacket,
+  packet: mqtt.ClientPacket,
   rules: SessionRules<Action>,
 ): DirectEnd | undefined {
   switch (packet.type) {
@@ -225,7 +218,7 @@ function takePacket<Action extends string>(
 
 function takePublish<Action extends string>(
   step: DirectStep<Action>,
-  packet: PublishPacket,
+  packet: mqtt.PublishPacket,
   { publishRight, provesReading }: SessionRules<Action>,
 ) {
   const { topic, payload, qos, isRetained, packetId, isRedelivery } = packet;
@@ -266,7 +259,7 @@ function takePuback<Action extends string>(step: DirectStep<Action>, packetId: n
 
 function takeSubscribe<Action extends string>(
   step: DirectStep<Action>,
-  packet: SubscribePacket,
+  packet: mqtt.SubscribePacket,
   rules: SessionRules<Action>,
 ): DirectEnd | undefined {
   const { subscriptionId: id } = packet;

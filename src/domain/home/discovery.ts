@@ -1,7 +1,7 @@
 // The messages of a home about one device: Home Assistant's discovery by device (home-assistant.io/integrations/mqtt, "MQTT discovery"),
 // presence and state. Pure. It says nothing that the device did not report: no entity is optimistic, and null is "unknown".
 import { commandStates } from '../../protocol/vocabulary.ts';
-import { bridgeStateTopic, homeTopicsOf } from './topics.ts';
+import { bridgeStateTopic, homeTopicsOf } from './clients.ts';
 import type { HomeOutcome, HomeView } from './view.ts';
 
 /** Of the record in D1. */

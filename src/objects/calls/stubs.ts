@@ -1,7 +1,7 @@
 // The only place that names Durable Objects, and the one way to call them: a failure is classified, logged and, where
 // the call may be repeated, retried once with a new stub. Decides nothing about what a failure means to the caller.
 import { fingerprint } from '../../domain/fingerprint.ts';
-import { RefusedError, type ObjectFailure, type ObjectName } from '../../domain/refusal.ts';
+import { RefusedError, type ObjectFailure } from '../../domain/refusal.ts';
 import type { EventOf, RequestKind, Results } from '../../domain/device/core/events.ts';
 import { readConfig } from '../../config.ts';
 import { describeError, log } from '../../log.ts';
@@ -30,7 +30,7 @@ type Method = (...args: unknown[]) => Promise<unknown>;
 
 /** Calls throw RefusedError `object_failed`. They arrive in the order in which they were made, until one fails. */
 function callTo<Name extends Binding, Id extends string | number = string>(
-  object: ObjectName,
+  object: string,
   binding: Name,
   nameOf: (id: Id) => string = String,
 ) {
@@ -117,7 +117,7 @@ function placeOf(env: Env): DurableObjectNamespaceGetDurableObjectOptions | unde
 }
 
 async function call<T>(
-  object: ObjectName,
+  object: string,
   id: string,
   operation: string,
   repetition: Repetition,

@@ -7,7 +7,7 @@ import { readLogin } from '../../domain/direct/connect.ts';
 import { directLimits } from '../../domain/direct/direct-limits.ts';
 import * as direct from '../../domain/direct/session.ts';
 import type { DirectEnd, DirectStep, SessionRules } from '../../domain/direct/session.ts';
-import type { DirectSessionEnd, OpenSession } from '../../domain/device/presence/direct-session.ts';
+import type { DirectSessionEnd, OpenSession } from '../../domain/device/presence/sessions.ts';
 import type { DirectTaken } from '../../domain/device/core/events.ts';
 import { matchesFilter, topicOf } from '../../domain/topics.ts';
 import { droppedReason } from '../../protocol/bridge.ts';

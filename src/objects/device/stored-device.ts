@@ -19,7 +19,7 @@ import {
 import { mentionedCommands } from '../../domain/device/messages/messages.ts';
 import { noWebhooks, type Webhooks } from '../../domain/device/core/outgoing.ts';
 import { readersOf } from '../../domain/device/ownership/sharing.ts';
-import type { OpenSession } from '../../domain/device/presence/direct-session.ts';
+import type { OpenSession } from '../../domain/device/presence/sessions.ts';
 import { runningCommands } from '../../domain/device/times/ledger.ts';
 import type { Outcome } from '../../domain/refusal.ts';
 import type { DeviceIdentity } from '../../domain/topics.ts';

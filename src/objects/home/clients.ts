@@ -2,7 +2,7 @@
 // and writes to those who want a message. Knows no device: what there is to say, and what becomes of an order, others know.
 import { readConfig } from '../../config.ts';
 import { beginSession, silentFromMs, type DirectSession, type DirectStep } from '../../domain/direct/session.ts';
-import { devicesMeantBy, homeLimits, homeRules, type HomeAction } from '../../domain/home/topics.ts';
+import { devicesMeantBy, homeLimits, homeRules, type HomeAction } from '../../domain/home/clients.ts';
 import { matchesFilter } from '../../domain/topics.ts';
 import { join } from '../../protocol/mqtt-codec/byte-cursor.ts';
 import type { ConnectPacket } from '../../protocol/mqtt-codec/client-packets.ts';

@@ -12,7 +12,7 @@ import {
   type HomeParts,
   type HomeRecord,
 } from '../../domain/home/discovery.ts';
-import { bridgeStateTopic, devicesMeantBy, homeLimits, homeTopicsOf } from '../../domain/home/topics.ts';
+import { bridgeStateTopic, devicesMeantBy, homeLimits, homeTopicsOf } from '../../domain/home/clients.ts';
 import type { HomeOutcome, HomeView } from '../../domain/home/view.ts';
 import { dayMs, secondMs } from '../../domain/time.ts';
 import { fullBucket, takeInAdvance, type Bucket } from '../../domain/token-bucket.ts';

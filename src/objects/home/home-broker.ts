@@ -4,8 +4,7 @@
 import { DurableObject } from 'cloudflare:workers';
 import { findApiKey } from '../../db/accounts/api-keys.ts';
 import { openDatabase } from '../../db/client.ts';
-import { readOrder } from '../../domain/home/orders.ts';
-import { homeLimits, readOrderTopic, type HomeAction } from '../../domain/home/topics.ts';
+import { homeLimits, readOrder, readOrderTopic, type HomeAction } from '../../domain/home/clients.ts';
 import type { DirectMessage } from '../../domain/direct/session.ts';
 import { refuse, wireErrorOf, type Outcome, type Refusal } from '../../domain/refusal.ts';
 import { fullBucket, takeToken } from '../../domain/token-bucket.ts';

@@ -4,7 +4,7 @@ import { digestIfCertified } from '../../crypto/messaging-password.ts';
 import { actorOf, hasScope } from '../../domain/access.ts';
 import { connectRefusalOf } from '../../domain/direct/answer-codes.ts';
 import { readLogin } from '../../domain/direct/connect.ts';
-import { readHomeLogin } from '../../domain/home/login.ts';
+import { readHomeLogin } from '../../domain/home/clients.ts';
 import { rememberNewest } from '../../domain/newest.ts';
 import { invalidInput, notFound, RefusedError, type Limit } from '../../domain/refusal.ts';
 import { isDeviceId } from '../../domain/topics.ts';

@@ -2,8 +2,8 @@
 import { describe, expect, it } from 'vitest';
 import {
   addPassword,
-  dropEnded,
-  firstCredentials,
+  credentialsSlice,
+  issue,
   liveGenerations,
   nextEndMs,
   noteSession,
@@ -22,7 +22,7 @@ function credential(digest: string, firstUsedAtMs: number | null = null): Messag
 }
 
 function first(passwordDigest: string): CredentialsSlice {
-  return firstCredentials({ secretDigest: 'secret', passwordDigest }, 0);
+  return issue(credentialsSlice.initial, { secretDigest: 'secret', passwordDigest }, 0, {});
 }
 
 function validAt(nowMs: number, ...credentials: MessagingPassword[]): string[] {
@@ -154,5 +154,6 @@ it('generations are new with each password, and end with it: by eviction and by 
   credentials = logIn(credentials, 'd', minuteMs);
   expect(nextEndMs(credentials)).toBe(11 * minuteMs);
   expect(liveGenerations(credentials, 11 * minuteMs)).toEqual([4]);
-  expect(nextEndMs(dropEnded(credentials, 11 * minuteMs))).toBe(Infinity);
+  const passwords = validPasswords(credentials, 11 * minuteMs);
+  expect(nextEndMs({ ...credentials, passwords })).toBe(Infinity);
 });

@@ -1,7 +1,7 @@
 // The device core's part of a direct session: what begins, ends and is noticed, with the service's clock as a value. And
 // how many packets a connection may send.
 import { describe, expect, it } from 'vitest';
-import type { DirectSessionEnd } from '../../../src/domain/device/presence/direct-session.ts';
+import type { DirectSessionEnd } from '../../../src/domain/device/presence/sessions.ts';
 import { readLimits } from '../../../src/limits.ts';
 import { DirectConnection } from '../../../src/objects/mqtt/connection.ts';
 import { CoreDevice } from './core-device.ts';

@@ -12,7 +12,8 @@ import {
 import { changedProperties } from '../../../src/domain/device/messages/properties.ts';
 import type { Json } from '../../../src/domain/json.ts';
 import { isKnownProperty, knownProperties, topicActions } from '../../../src/protocol/mqtt.ts';
-import type { DeviceState } from '../../../src/domain/device/core/state.ts';
+import { readLimits } from '../../../src/limits.ts';
+import { newState } from '../../../src/domain/device/core/state.ts';
 
 const { propertyPost, propertySetReply, status } = topicActions;
 
@@ -155,8 +156,12 @@ describe('merging a report', () => {
 
 describe('what was not understood', () => {
   const propertyPost = 'thing/event/property/post' as const;
-  const shownOf = (payload: string, former: LastRejected | null = null) =>
-    noteRejected(former, readMessage(propertyPost, payload), { action: propertyPost, payload }, 1_000);
+  const settings = { reportsConnections: true, keepAliveSeconds: 60, asksAtLogin: true, limits: readLimits('') };
+  const stateWith = (lastRejected: LastRejected | null) => ({ ...newState(settings), lastRejected });
+  const shownOf = (payload: string, former: LastRejected | null = null) => {
+    const message = { action: propertyPost, payload };
+    return noteRejected(stateWith(former), readMessage(propertyPost, payload), message, 1_000).lastRejected;
+  };
 
   it.each([
     ['{"params":{"position":"sideways","angle":5}}', 'wrong_type', ['position']],
@@ -183,7 +188,7 @@ describe('what was not understood', () => {
   it('costs a row where it is new, else one in a quarter of an hour', () => {
     const first = shownOf('on');
     const isRejectedWorthSaving = (saved: LastRejected | null, present: LastRejected | null) => {
-      const [before, after] = [saved, present].map((lastRejected) => ({ lastRejected }) as DeviceState);
+      const [before, after] = [saved, present].map(stateWith);
       return lastRejectedSlice.isWorthSaving?.(before!, after!, 0);
     };
     expect(isRejectedWorthSaving(null, first)).toBe(true);

@@ -4,7 +4,7 @@ import { evictDurableObject, runInDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { describe, expect, it, vi } from 'vitest';
 import { homeDiscoveryOf } from '../../../src/domain/home/discovery.ts';
-import { homeLimits, homeRules, homeTopicsOf } from '../../../src/domain/home/topics.ts';
+import { homeLimits, homeRules, homeTopicsOf } from '../../../src/domain/home/clients.ts';
 import { createKey, type Key } from '../rig/authorization-callers.ts';
 import { call, createUser, makeProduct, type TestUser } from '../rig/clients/client.ts';
 import {

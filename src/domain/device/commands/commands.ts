@@ -153,11 +153,7 @@ export function refuseControl({ identity, credentials }: DeviceState): CommandRe
   return controlMode === 'readonly' ? { kind: 'product_readonly', productKey } : undefined;
 }
 
-export function applyPublication(
-  state: DeviceState,
-  { commandId, outcome }: { commandId: string; outcome: PublishOutcome },
-  decision: Decision,
-): DeviceState {
+export const applyPublication: Reporter<'publication_ended'> = (state, { commandId, outcome }, decision) => {
   const flight = state.commands.inFlight.find((entry) => entry.commandId === commandId);
   const command = state.commands.loaded.find((entry) => entry.commandId === commandId);
   if (flight === undefined) return state;
@@ -181,7 +177,7 @@ export function applyPublication(
   }
   decision.effects.push({ kind: 'notify_waiting', commandId });
   return publishDue(next, decision);
-}
+};
 
 /** The device's reply. One that belongs to no command changes nothing. */
 export function applyReply(

@@ -12,11 +12,6 @@ import { acceptRequest, refuseControl } from './commands.ts';
 import { roomAtMs, spend, unspent, type Spent } from '../../token-bucket.ts';
 import type { EventOf, Handler } from '../core/events.ts';
 
-export type GuestLinksSlice = {
-  links: readonly GuestLink[];
-  entries: number;
-};
-
 type GuestLink = {
   linkId: string;
   params: ControlParams;
@@ -58,7 +53,7 @@ export const guestUsesPerMinute = 20;
 /** Of one link: one guest uses up nobody else's. */
 export const linkUsesPerMinute = 10;
 
-export const guestLinksSlice: Slice<GuestLinksSlice> = {
+export const guestLinksSlice: Slice<{ links: readonly GuestLink[]; entries: number }> = {
   initial: { links: [], entries: 0 },
   row: 'own',
   onNewOwner: 'forget',

@@ -5,13 +5,7 @@ import type { Actor, DeviceAction } from '../../access.ts';
 import { accept, refuse, type Outcome, type Refusal } from '../../refusal.ts';
 import { matchesFilter, topicOf } from '../../topics.ts';
 import { acceptRequest, applyGiverCheck, applyPublication, cancelCommand, publishDue } from '../commands/commands.ts';
-import {
-  applyGuestUse,
-  endLinksOfKey,
-  makeGuestLink,
-  returnGuestUse,
-  revokeGuestLink,
-} from '../commands/guest-links.ts';
+import * as guests from '../commands/guest-links.ts';
 import { applyCoalesced, putAside, takeMessages, takeRelayMessage } from '../messages/inbox.ts';
 import { activateAgain, activateFirst, restore } from '../ownership/activation.ts';
 import * as administration from '../ownership/administration.ts';
@@ -20,14 +14,12 @@ import { endOutdated, endRelaySessions, liveGenerations } from '../ownership/cre
 import { applyProductChange } from '../ownership/ownership.ts';
 import * as sharing from '../ownership/sharing.ts';
 import { applyDuePresence, noteAnnouncementEnd, planRetry } from '../presence/announcements.ts';
-import { logIn, noteConnection } from '../presence/broker-session.ts';
-import * as direct from '../presence/direct-session.ts';
+import * as sessions from '../presence/sessions.ts';
 import * as projection from '../presence/projection.ts';
 import { addSubscription, pushMessage, removeSubscription } from '../messages/subscriptions.ts';
-import { runDue, runNow } from '../times/due.ts';
 import { settleRuns } from '../times/ledger.ts';
 import { revokeLease } from '../times/lease.ts';
-import { changeSchedule, putSchedule } from '../times/schedules.ts';
+import { changeSchedule, putSchedule, runDue, runNow } from '../times/schedules.ts';
 import { noteUsage } from '../usage/usage.ts';
 import { judgeWitness, noteAsked, takeReading } from '../witness/outcomes.ts';
 import { endWatcher, readForWatcher, setWatcher } from '../witness/watchers.ts';
@@ -56,19 +48,13 @@ type AskedKind = Extract<DeviceEvent, { actor: Actor }>['kind'];
 /** `unused`: never provisioned. `deleted`: was, and never will be again. */
 export type Device = DeviceState | 'unused' | 'deleted';
 
-export type Decided<Kind extends EventKind = EventKind> = {
-  state: Device;
-  effects: Effect[];
-  result: Results[Kind];
-};
-
 export function decide<Kind extends EventKind>(
   device: Device,
   event: EventOf<Kind>,
   nowMs: number,
   newCommand: Decision['newCommand'],
   webhooksOf: Decision['webhooksOf'] = () => noWebhooks,
-): Decided<Kind> {
+): { state: Device; effects: Effect[]; result: Results[Kind] } {
   const effects: Effect[] = [];
   const decision = { nowMs, effects, newCommand, webhooksOf };
   const handled = typeof device === 'string' ? decideAbsent(device, event, nowMs) : handle(device, event, decision);
@@ -135,9 +121,9 @@ type Requested<Kind extends RequestedKind> = (...args: Parameters<Handler<Kind>>
 
 const requests: { [Kind in RequestedKind]: Requested<Kind> } = {
   provisioned: activateAgain,
-  login_attempted: logIn,
-  direct_connected: direct.connectDirectly,
-  direct_packets_received: direct.takeDirectPackets,
+  login_attempted: sessions.logIn,
+  direct_connected: sessions.connectDirectly,
+  direct_packets_received: sessions.takeDirectPackets,
 
   messages_received: (state, { productKey, spoolId, messages }, decision) => {
     if (productKey !== state.identity.productKey) return { state, result: rejectAll(messages.length) };
@@ -201,9 +187,9 @@ const requests: { [Kind in RequestedKind]: Requested<Kind> } = {
   invitation_changed: claiming(sharing.noteInvitation, ({ change }) => change === 'invited'),
 
   // A link sends a command: its maker needs the right to do so, too.
-  guest_link_made: claiming(allowed('share', allowed('control', makeGuestLink))),
-  guest_link_revoked: allowed('share', revokeGuestLink),
-  guest_link_used: applyGuestUse,
+  guest_link_made: claiming(allowed('share', allowed('control', guests.makeGuestLink))),
+  guest_link_revoked: allowed('share', guests.revokeGuestLink),
+  guest_link_used: guests.applyGuestUse,
 
   schedule_put: allowed('manageSchedules', putSchedule),
   schedule_changed: allowed('manageSchedules', changeSchedule),
@@ -229,16 +215,16 @@ const requests: { [Kind in RequestedKind]: Requested<Kind> } = {
 const reports: { [Kind in ReportKind]: (state: DeviceState, event: EventOf<Kind>, decision: Decision) => Device } = {
   record_restored: (state) => state,
   record_imported: (state) => state,
-  connection_reported: noteConnection,
-  direct_ended: (state, { end }, decision) => direct.endDirectSession(state, end, decision),
-  direct_checked: (state, { open }, decision) => direct.checkDirectSession(state, open, decision),
+  connection_reported: sessions.noteConnection,
+  direct_ended: (state, { end }, decision) => sessions.endDirectSession(state, end, decision),
+  direct_checked: (state, { open }, decision) => sessions.checkDirectSession(state, open, decision),
   messages_dropped: (state, { count }, { nowMs }) => countDropped(state, count, nowMs),
   publish_refused: (state, refused, { nowMs }) => countRejection(state, refused, nowMs),
-  giver_checked: (state, event, decision) => endLinksOfKey(applyGiverCheck(state, event, decision), event),
+  giver_checked: (state, event, decision) => guests.endLinksOfKey(applyGiverCheck(state, event, decision), event),
   message_put_aside: (state, { spoolId, seq, action }, { nowMs }) => putAside(state, spoolId, seq, action, nowMs),
 
   publication_ended: (state, event, decision) =>
-    returnGuestUse(state, applyPublication(state, event, decision), event.commandId, decision.nowMs),
+    guests.returnGuestUse(state, applyPublication(state, event, decision), event.commandId, decision.nowMs),
 
   subscription_ended: (state, { shard, registrationId }) => ({
     ...state,
@@ -277,7 +263,7 @@ const reports: { [Kind in ReportKind]: (state: DeviceState, event: EventOf<Kind>
 };
 
 function endDevice(state: DeviceState, decision: Decision): 'deleted' {
-  direct.endSocket(state, decision);
+  sessions.endSocket(state, decision);
   endRelaySessions(state, 'deleted', decision);
   return 'deleted';
 }

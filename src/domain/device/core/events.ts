@@ -17,14 +17,14 @@ import type { Activation, LostDevice, Provisioned } from '../ownership/activatio
 import type { Login } from '../ownership/credentials.ts';
 import type { PairingWindow, ProductFacts, TransferOffer } from '../ownership/ownership.ts';
 import type { InvitationChange, Member, NewMember, Party } from '../ownership/sharing.ts';
-import type { DirectSessionEnd, OpenSession } from '../presence/direct-session.ts';
+import type { DirectSessionEnd, OpenSession } from '../presence/sessions.ts';
 import type { PresenceEvent } from '../presence/presence.ts';
 import type { ProjectionOutcome } from '../presence/projection.ts';
 import type { Subscription } from '../messages/subscriptions.ts';
 import type { ScheduleDraft } from '../times/schedules.ts';
 import type { Day } from '../usage/usage.ts';
 import type { Condition, Reading } from '../witness/witness.ts';
-import type { Webhooks } from './outgoing.ts';
+import type { EventReceiver, Webhooks } from './outgoing.ts';
 import type { DeviceSettings, DeviceState } from './state.ts';
 import type { DirectEndReason } from '../../direct/answer-codes.ts';
 import type { RunView, ScheduleView } from '../../../protocol/http/times.ts';
@@ -251,15 +251,7 @@ export type Effect =
   | { kind: 'tell_homes' }
   | { kind: 'learn_webhooks'; readers: readonly number[] }
   /** Send the wanted of the events after that number; it comes back as `events_taken`. */
-  | {
-      kind: 'deliver_events';
-      webhookId: string;
-      userId: number;
-      types: readonly EventType[];
-      after: number;
-      last: number;
-      failures: number;
-    }
+  | ({ kind: 'deliver_events'; types: readonly EventType[]; after: number; last: number } & EventReceiver)
   /** It comes back as `inbox_told`, success only. */
   | { kind: 'tell_inbox'; userId: number; changes: readonly NoticeChange[] }
   | { kind: 'notify_waiting'; commandId: string }

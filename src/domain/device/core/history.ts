@@ -1,12 +1,7 @@
 // What a device remembers of its past: transitions of presence, changes of ownership and of members, uses of guest links, runs of
 // schedules, events for webhooks, days. Bounded rings in storage, one row an entry; the core only appends. Positions: see properties.ts.
 import type { Slice } from './state.ts';
-import type {
-  GuestLinkChange,
-  MembershipChange,
-  OwnershipChange,
-  TransitionReason,
-} from '../../../protocol/vocabulary.ts';
+import type * as words from '../../../protocol/vocabulary.ts';
 import type { MemberRole } from '../../access.ts';
 import type { OutgoingEvent } from '../../webhooks/webhooks.ts';
 import type { Run } from '../times/ledger.ts';
@@ -16,18 +11,18 @@ import { dayMs } from '../../time.ts';
 
 export type Transition = {
   status: 'online' | 'offline';
-  reason: TransitionReason;
+  reason: words.TransitionReason;
   detail: string;
   time: number;
   /** The entry stands for so many transitions, and is the last of them. */
   count?: number;
 };
 export type JournalEntry = { time: number; address: string | null } & (
-  | { reason: OwnershipChange }
+  | { reason: words.OwnershipChange }
   /** `email`: whom it is about. `role`: the role from then on; null if the membership ended. */
-  | { reason: MembershipChange; email: string; role: MemberRole | null }
+  | { reason: words.MembershipChange; email: string; role: MemberRole | null }
 );
-export type GuestEntry = { reason: GuestLinkChange; linkId: string; time: number; address: string | null };
+export type GuestEntry = { reason: words.GuestLinkChange; linkId: string; time: number; address: string | null };
 
 export type HistoryEntry =
   | { kind: 'transition'; number: number; entry: Transition }

@@ -19,7 +19,7 @@ import { eventsBeforeArrival } from '../ownership/arrival.ts';
 import { ownershipOf, readersOf } from '../ownership/sharing.ts';
 import { viewRun } from '../times/ledger.ts';
 import type { Decision, Handler, Reporter } from './events.ts';
-import type { HistoryEntry } from './history.ts';
+import type { HistoryEntry, JournalEntry } from './history.ts';
 import type { DeviceState, Slice } from './state.ts';
 
 /**
@@ -36,15 +36,14 @@ export type Webhooks = {
 
 export const noWebhooks: Webhooks = { isComplete: true, list: [] };
 
-type Consumer = {
-  webhookId: string;
-  userId: number;
+/** `failures`: how often in a row it did not take the next event. */
+export type EventReceiver = { webhookId: string; userId: number; failures: number };
+
+type Consumer = EventReceiver & {
   /** Number of the last event that the endpoint has, or does not want. */
   cursor: number;
   /** The endpoint takes nothing before. */
   laterAtMs: number | null;
-  /** How often in a row the receiver did not take the event behind the cursor. */
-  failures: number;
   isDisabled: boolean;
   /** Memory only: the endpoint has been called and has not answered. */
   isUnderWay: boolean;
@@ -255,26 +254,23 @@ function changesOf(before: DeviceState, state: DeviceState, nowMs: number): Draf
   ];
 }
 
+const typeOfChange: { [Change in JournalEntry['reason']]?: EventType } = {
+  claimed: 'device.claimed',
+  transferred: 'device.claimed',
+  released: 'device.released',
+  claim_undone: 'device.released',
+  joined: 'member.changed',
+  role_changed: 'member.changed',
+  removed: 'member.changed',
+  left: 'member.changed',
+};
+
 function historyEvent(noted: HistoryEntry, nowMs: number): Draft | undefined {
   if (noted.kind === 'run') return { type: 'run.settled', time: nowMs, data: viewRun(noted.entry) };
   if (noted.kind !== 'journal') return undefined;
-  const { entry } = noted;
-  const { reason, time } = entry;
-  switch (entry.reason) {
-    case 'claimed':
-    case 'transferred':
-      return { type: 'device.claimed', time, data: { reason } };
-    case 'released':
-    case 'claim_undone':
-      return { type: 'device.released', time, data: { reason } };
-    case 'joined':
-    case 'role_changed':
-    case 'removed':
-    case 'left':
-      return { type: 'member.changed', time, data: { reason, email: entry.email, role: entry.role } };
-    default:
-      return undefined;
-  }
+  const { time, address: _, ...data } = noted.entry;
+  const type = typeOfChange[data.reason];
+  return type && { type, time, data };
 }
 
 /** What is announced: a device that is back within its product's grace was not away. */

@@ -15,7 +15,7 @@ import { credentialsSlice } from '../ownership/credentials.ts';
 import { identitySlice, ownershipSlice } from '../ownership/ownership.ts';
 import { sharingSlice } from '../ownership/sharing.ts';
 import { presenceSlice, resolutionOf, rulesOf, withConnection } from '../presence/announcements.ts';
-import { directSlice } from '../presence/direct-session.ts';
+import { directSlice } from '../presence/sessions.ts';
 import { inactivityDueAtMs, silenceAllowedMs } from '../presence/presence.ts';
 import { projectionSlice, recordCheckSlice } from '../presence/projection.ts';
 import { subscriptionsSlice } from '../messages/subscriptions.ts';

@@ -1,12 +1,7 @@
 // What users read of a device: all of it, or what the device did without who shares it. Queries on the state and on the
 // histories that storage has; they change nothing.
 import type { z } from 'zod';
-import type {
-  deviceEventsSchema,
-  devicePropertiesSchema,
-  eventsAfterSchema,
-  statusViewSchema,
-} from '../../../protocol/http/devices.ts';
+import type * as shapes from '../../../protocol/http/devices.ts';
 import type { runPageSchema } from '../../../protocol/http/times.ts';
 import { positionSchema, propertyPostMethod, topicActions, type TopicAction } from '../../../protocol/mqtt.ts';
 import { seesSharing, type Actor } from '../../access.ts';
@@ -24,8 +19,8 @@ import type { GuestEntry, JournalEntry, Transition } from './history.ts';
 import { privateTypes } from './outgoing.ts';
 import type { DeviceState } from './state.ts';
 
-export type StatusView = z.infer<typeof statusViewSchema>;
-export type PropertiesView = z.infer<typeof devicePropertiesSchema>;
+export type StatusView = z.infer<typeof shapes.statusViewSchema>;
+export type PropertiesView = z.infer<typeof shapes.devicePropertiesSchema>;
 
 export type PresentView = {
   productKey: string;
@@ -33,7 +28,7 @@ export type PresentView = {
   messages: { action: TopicAction; body: unknown }[];
 };
 
-export type EventView = Extract<z.infer<typeof deviceEventsSchema>, Page<unknown>>['list'][number];
+export type EventView = Extract<z.infer<typeof shapes.deviceEventsSchema>, Page<unknown>>['list'][number];
 
 export function viewStatus(state: DeviceState, nowMs: number): StatusView {
   const { identity, presence, properties, credentials } = state;
@@ -101,7 +96,7 @@ export function viewEvents(
   );
 }
 
-export type EventsAfter = z.infer<typeof eventsAfterSchema>;
+export type EventsAfter = z.infer<typeof shapes.eventsAfterSchema>;
 
 /** As a webhook of the actor is told them. */
 export function viewEventsAfter(

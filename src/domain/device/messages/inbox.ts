@@ -11,15 +11,7 @@ import type { Decision } from '../core/events.ts';
 import type { DeviceState } from '../core/state.ts';
 import { applyPresence, isEcho, withConnection } from '../presence/announcements.ts';
 import { admitMessage, coalesce, coalescedMessages, coalescedSlice, supersede } from './coalescing.ts';
-import {
-  hasFailed,
-  isAtOrBelow,
-  isRedelivery,
-  noteFailed,
-  noteNew,
-  noteRedelivery,
-  type Delivery,
-} from './deduplication.ts';
+import * as seen from './deduplication.ts';
 import { sample } from '../usage/series.ts';
 import { noteAnnounced, takeUpdateMessage } from '../firmware/updates.ts';
 import { tellWatchers } from '../witness/watchers.ts';
@@ -100,7 +92,7 @@ function takeSafely(
 }
 
 export function putAside(state: DeviceState, spoolId: string, seq: number, topic: string, nowMs: number): DeviceState {
-  const noted = { ...state, deduplication: noteFailed(state.deduplication, spoolId, seq) };
+  const noted = { ...state, deduplication: seen.noteFailed(state.deduplication, spoolId, seq) };
   return countRejection(noted, { reason: 'handling_failed', topic }, nowMs);
 }
 
@@ -115,7 +107,7 @@ export function takeRelayMessage(
   const admitted = admitMessage(state, nowMs);
   if (admitted === undefined) return undefined;
   const meaning = readMessage(action, payload);
-  return applyMessage(showRejected(admitted, meaning, { action, payload }, nowMs), meaning, nowMs, decision);
+  return applyMessage(noteRejected(admitted, meaning, { action, payload }, nowMs), meaning, nowMs, decision);
 }
 
 /** Messages of the device's direct session: no other way may bring them again. */
@@ -146,7 +138,7 @@ function takeDirectMessage(
   // A will of an earlier session does not come this way.
   const isOwnWord = meaning.kind === 'status' && admitted.presence.connection.oldWillUntilMs !== null;
   const heard = isOwnWord ? withConnection(admitted, { oldWillUntilMs: null }) : admitted;
-  const shown = showRejected(heard, meaning, { action, payload: payload ?? '' }, nowMs);
+  const shown = noteRejected(heard, meaning, { action, payload: payload ?? '' }, nowMs);
   return applyFromDevice(shown, meaning, nowMs, decision);
 }
 
@@ -180,14 +172,15 @@ function takeMessage(state: DeviceState, spoolId: string, message: InboundMessag
   const { nowMs } = decision;
   const { seq, action, payload, isDup, redeliveryOf, isSoleReader, receivedAtMs } = message;
   const { deduplication } = state;
-  if (isAtOrBelow(deduplication.marks, spoolId, seq)) return { state, result: duplicateOf(state, spoolId, message) };
+  if (seen.isAtOrBelow(deduplication.marks, spoolId, seq))
+    return { state, result: duplicateOf(state, spoolId, message) };
   const print = fingerprint(`${action}\n${payload}`);
-  const delivery: Delivery = { spoolId, seq, isDup, redeliveryOf, isSoleReader, receivedAtMs, fingerprint: print };
-  if (isRedelivery(deduplication, delivery)) {
-    const noted = { ...state, deduplication: noteRedelivery(deduplication, delivery) };
+  const delivery: seen.Delivery = { spoolId, seq, isDup, redeliveryOf, isSoleReader, receivedAtMs, fingerprint: print };
+  if (seen.isRedelivery(deduplication, delivery)) {
+    const noted = { ...state, deduplication: seen.noteRedelivery(deduplication, delivery) };
     return { state: noted, result: { result: 'redelivery' } };
   }
-  const noted = { ...state, deduplication: noteNew(deduplication, delivery) };
+  const noted = { ...state, deduplication: seen.noteNew(deduplication, delivery) };
   // A retained message is old: the broker sends it to every new subscription. Only the status may be retained.
   if (message.isRetained) {
     const isAllowed = action === topicActions.status;
@@ -199,26 +192,14 @@ function takeMessage(state: DeviceState, spoolId: string, message: InboundMessag
   const atMs = Math.min(receivedAtMs, nowMs);
   const admitted = isExpectedReply(noted, meaning) ? noted : admitMessage(noted, atMs);
   if (admitted === undefined) {
-    const raised = { ...state, deduplication: noteRedelivery(deduplication, delivery) };
+    const raised = { ...state, deduplication: seen.noteRedelivery(deduplication, delivery) };
     return { state: coalesce(raised, meaning, atMs, nowMs), result: dropped };
   }
-  const shown = showRejected(admitted, meaning, message, nowMs);
+  const shown = noteRejected(admitted, meaning, message, nowMs);
   if (meaning.kind === 'invalid' && (meaning.reason === 'too_large' || meaning.reason === 'not_text')) {
     return { state: shown, result: { result: 'rejected', reason: meaning.reason } };
   }
   return applyFromDevice(shown, meaning, atMs, decision);
-}
-
-function showRejected(
-  state: DeviceState,
-  meaning: DeviceMessage,
-  message: { action: TopicAction; payload: string },
-  nowMs: number,
-): DeviceState {
-  const lastRejected = noteRejected(state.lastRejected, meaning, message, nowMs);
-  if (lastRejected === null || lastRejected === state.lastRejected) return state;
-  const { reason, action: topic } = lastRejected;
-  return countRejection({ ...state, lastRejected }, { reason, topic }, nowMs);
 }
 
 /** A reply that a command waits for counts toward no limit: each command takes a single reply. */
@@ -266,8 +247,8 @@ function applyMessage(before: DeviceState, meaning: DeviceMessage, atMs: number,
       // A report that was held up on its way says what was so before.
       const isHeldUp = timeMs !== undefined && timeMs < atMs && timeMs > atMs - longestDelayMs;
       const readAtMs = isHeldUp ? timeMs : atMs;
-      const seen = tellWatchers(seeOwnReport(confirmed, report, readAtMs, decision), report, readAtMs, decision);
-      return { state: applyReport(sample(seen, reported, atMs), report, atMs), result: { result: 'accepted' } };
+      const told = tellWatchers(seeOwnReport(confirmed, report, readAtMs, decision), report, readAtMs, decision);
+      return { state: applyReport(sample(told, reported, atMs), report, atMs), result: { result: 'accepted' } };
     }
   }
 }
@@ -284,7 +265,7 @@ function meaningOf({ action, payload, unreadable }: InboundMessage): DeviceMessa
 
 function duplicateOf(state: DeviceState, spoolId: string, message: InboundMessage) {
   const result = 'duplicate' as const;
-  if (hasFailed(state.deduplication, spoolId, message.seq)) return { result, reason: 'handling_failed' as const };
+  if (seen.hasFailed(state.deduplication, spoolId, message.seq)) return { result, reason: 'handling_failed' as const };
   const meaning = message.isRetained ? undefined : meaningOf(message);
   return meaning?.kind === 'invalid' ? { result, reason: meaning.reason } : { result };
 }

@@ -1,7 +1,8 @@
 // Reads a device's message (contract 6, field notes 44-49): a report, a reply, a status announcement, or why it is none of
 // them. Slice: the last message that was not understood, for the maker of the device. Decides nothing about what a message changes.
 import { minuteMs } from '../../time.ts';
-import type { Slice } from '../core/state.ts';
+import { countRejection } from '../core/counts.ts';
+import type { DeviceState, Slice } from '../core/state.ts';
 import { maxPayloadBytes } from '../../../protocol/bridge.ts';
 import * as firmware from '../../../protocol/firmware.ts';
 import * as mqtt from '../../../protocol/mqtt.ts';
@@ -125,16 +126,20 @@ const shownBytes = 200;
 const saveRejectedEveryMs = 15 * minuteMs;
 
 export function noteRejected(
-  former: LastRejected | null,
+  state: DeviceState,
   message: DeviceMessage,
   { action, payload }: { action: mqtt.TopicAction; payload: string },
   nowMs: number,
-): LastRejected | null {
-  if (message.kind === 'invalid') {
-    return { action, reason: message.reason, dropped: [], text: beginOf(payload), atMs: nowMs };
-  }
-  if (message.kind !== 'report' || message.dropped === undefined) return former;
-  return { action, reason: 'wrong_type', dropped: message.dropped, text: beginOf(payload), atMs: nowMs };
+): DeviceState {
+  const { reason, dropped = [] } = problemOf(message);
+  if (reason === undefined) return state;
+  const lastRejected = { action, reason, dropped, text: beginOf(payload), atMs: nowMs };
+  return countRejection({ ...state, lastRejected }, { reason, topic: action }, nowMs);
+}
+
+function problemOf(message: DeviceMessage): { reason?: Reason; dropped?: readonly string[] } {
+  if (message.kind === 'invalid') return message;
+  return message.kind === 'report' && message.dropped ? { reason: 'wrong_type', dropped: message.dropped } : {};
 }
 
 export const lastRejectedSlice: Slice<LastRejected | null> = {

@@ -7,21 +7,11 @@ import type { Handler } from '../core/events.ts';
 import { newState, type DeviceSettings, type DeviceState } from '../core/state.ts';
 import { compareProjection, markOwnerChanged, markProjectionBehind } from '../presence/projection.ts';
 import { beginOwnershipPeriod, endSession } from './administration.ts';
-import {
-  addPassword,
-  endRelaySessions,
-  firstCredentials,
-  isActivated,
-  lostCredentials,
-  replacePasswords,
-  type CredentialsSlice,
-  type IssuedSecrets,
-  type PasswordMarks,
-} from './credentials.ts';
+import * as passwords from './credentials.ts';
 import { judgeActivation, note, type ActivationProof, type IdentitySlice, type TransferOffer } from './ownership.ts';
 import type { Member } from './sharing.ts';
 
-export type Activation = IssuedSecrets &
+export type Activation = passwords.IssuedSecrets &
   ActivationProof & {
     facts: Omit<IdentitySlice, 'deviceId'>;
     defaultName: string;
@@ -66,22 +56,26 @@ export const activateAgain: Handler<'provisioned'> = (state, activation, decisio
     const when = { claimedAtMs: nowMs, tokenUsedAtMs: nowMs };
     const owner = { ownerId: claimantId, ...when, name: defaultName, reactivation: facts.reactivation };
     const claimed = note(beginOwnershipPeriod(ended, owner, decision), 'claimed', address, nowMs);
-    const isAwaitingLogin = settings.asksAtLogin;
-    const marks = { shownTo: claimantId };
-    const credentials = replacePasswords(claimed.credentials, issued, isAwaitingLogin, nowMs, marks);
+    const emptied = passwords.endPasswords(claimed.credentials, settings.asksAtLogin, nowMs);
+    const credentials = passwords.issue(emptied, issued, nowMs, { shownTo: claimantId });
     return {
       state: count({ ...claimed, credentials }),
       result: accept({ isNew: false, endsSessions: true }),
     };
   }
-  const credentials = addPassword(state.credentials, issued, nowMs, marksOf(state, judged.reason, activation));
+  const credentials = passwords.addPassword(
+    state.credentials,
+    issued,
+    nowMs,
+    marksOf(state, judged.reason, activation),
+  );
   if ('roomAtMs' in credentials) {
     const retryAfterSeconds = Math.ceil((credentials.roomAtMs - nowMs) / 1000);
     return refused('too_many_in_use', { kind: 'rate_limited', limit: 'passwordsInUsePerDevice', retryAfterSeconds });
   }
-  const marked = isActivated(state.credentials) ? state : markProjectionBehind(state, true);
+  const marked = passwords.isActivated(state.credentials) ? state : markProjectionBehind(state, true);
   const next = count({ ...marked, credentials });
-  if (credentials.ended !== state.credentials.ended) endRelaySessions(next, 'credentials_rotated', decision);
+  if (credentials.ended !== state.credentials.ended) passwords.endRelaySessions(next, 'credentials_rotated', decision);
   return { state: next, result: accept({ isNew: false, endsSessions: false }) };
 };
 
@@ -93,7 +87,7 @@ function marksOf(
   state: DeviceState,
   reason: ActivationReason,
   { claimantId, address }: Pick<Activation, 'claimantId' | 'address'>,
-): PasswordMarks {
+): passwords.PasswordMarks {
   const { identity, ownership, credentials } = state;
   if (reason === 'open' || reason === 'after_release') return { isUnproven: true, network: address ?? '' };
   if (reason === 'in_window') return { shownTo: identity.ownerId, windowUntilMs: ownership.pairing?.untilMs };
@@ -110,7 +104,7 @@ export function activateFirst(
   if (facts.isDisabled) return refused('unused', { kind: 'device_disabled', deviceId });
   if (lacksCode) return refused('unused', { kind: 'claim_code_required' });
   const owner = claimantId === undefined ? {} : { ownerId: claimantId, claimedAtMs: nowMs, tokenUsedAtMs: nowMs };
-  const credentials = firstCredentials(event, nowMs, { shownTo: claimantId });
+  const credentials = passwords.issue(passwords.credentialsSlice.initial, event, nowMs, { shownTo: claimantId });
   const made = newDevice({ deviceId, ...facts, ...owner }, settings, credentials, nowMs);
   const counted = countFact(made, { status: 'activated', reason: 'first', address }, nowMs);
   const result = { ok: true, value: { isNew: true, endsSessions: false } } as const;
@@ -123,7 +117,8 @@ export function restore(
   { deviceId, settings, facts, members, membersVersion, offer, projectionVersion }: LostDevice,
   nowMs: number,
 ): DeviceState {
-  const credentials = lostCredentials(settings.asksAtLogin, nowMs);
+  // Nobody knows which passwords were valid.
+  const credentials = passwords.endPasswords(passwords.credentialsSlice.initial, settings.asksAtLogin, nowMs);
   const made = newDevice({ deviceId, ...facts }, settings, credentials, nowMs);
   const sharing = { ...made.sharing, members, version: membersVersion, writtenVersion: membersVersion };
   const ownership = { ...made.ownership, offer };
@@ -134,7 +129,7 @@ export function restore(
 function newDevice(
   identity: IdentitySlice,
   settings: DeviceSettings,
-  credentials: CredentialsSlice,
+  credentials: passwords.CredentialsSlice,
   nowMs: number,
 ): DeviceState {
   const made = newState(settings);

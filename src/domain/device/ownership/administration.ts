@@ -7,15 +7,15 @@ import { endGuestLinks } from '../commands/guest-links.ts';
 import type { Decision, Handler } from '../core/events.ts';
 import { forNewOwner, type DeviceState } from '../core/state.ts';
 import { applyPresence } from '../presence/announcements.ts';
-import { closeDirectSession, revokeDirectSession } from '../presence/direct-session.ts';
+import { closeDirectSession, revokeDirectSession } from '../presence/sessions.ts';
 import { markOwnerChanged, markProjectionBehind } from '../presence/projection.ts';
 import {
   endGenerations,
   endPasswords,
   endRelaySessions,
   isActivated,
+  issue,
   keepSessionPassword,
-  replacePasswords,
 } from './credentials.ts';
 import { note, openOffer, type IdentitySlice } from './ownership.ts';
 import { refuseUnless } from './sharing.ts';
@@ -43,8 +43,8 @@ export const replaceCredentials: Handler<'credentials_replaced'> = (state, event
   const { actor, passwordDigest, address } = event;
   const { credentials, settings } = state;
   const issued = { secretDigest: credentials.secretDigest, passwordDigest };
-  const marks = { shownTo: actor.userId };
-  const replaced = replacePasswords(credentials, issued, settings.asksAtLogin, decision.nowMs, marks);
+  const ended = endPasswords(credentials, settings.asksAtLogin, decision.nowMs);
+  const replaced = issue(ended, issued, decision.nowMs, { shownTo: actor.userId });
   const marked = isActivated(credentials) ? state : markProjectionBehind(state, true);
   const next = revokeDirectSession({ ...marked, credentials: replaced }, decision);
   endRelaySessions(next, 'credentials_rotated', decision);

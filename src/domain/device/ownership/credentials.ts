@@ -32,20 +32,21 @@ export type MessagingPassword = {
 };
 export type PasswordMarks = Pick<MessagingPassword, 'isUnproven' | 'network' | 'shownTo' | 'windowUntilMs'>;
 
-export type CredentialsSlice = {
-  secretDigest: string;
+const initial = {
+  secretDigest: '',
   /** Newest last. */
-  passwords: readonly MessagingPassword[];
+  passwords: [] as readonly MessagingPassword[],
   /** The password of the last login at the broker; undefined before the first. */
-  sessionDigest?: string | undefined;
+  sessionDigest: undefined as string | undefined,
   /** Digests of the last passwords that ended, to tell a revoked password from a wrong one. */
-  ended: readonly string[];
-  lastGeneration: number;
+  ended: [] as readonly string[],
+  lastGeneration: 0,
   /** Passwords were revoked and no login has come since: what arrives is not from the device's new session. */
-  isAwaitingLogin: boolean;
+  isAwaitingLogin: false,
   /** Messages received before belong to a session whose password was revoked. */
-  acceptedFromMs: number;
+  acceptedFromMs: 0,
 };
+export type CredentialsSlice = typeof initial;
 
 export type IssuedSecrets = { secretDigest: string; passwordDigest: string };
 
@@ -56,31 +57,13 @@ export const passwordsInUsePerDevice = 10;
 const maxEnded = 4;
 const useResolutionMs = minuteMs;
 
-const noCredentials: CredentialsSlice = {
-  secretDigest: '',
-  passwords: [],
-  ended: [],
-  lastGeneration: 0,
-  isAwaitingLogin: false,
-  acceptedFromMs: 0,
-};
-
 export const credentialsSlice: Slice<CredentialsSlice> = {
-  initial: noCredentials,
+  initial,
   row: 'administration',
   // Without a listening relay shard no session has to end: a login checks the time by itself.
   dueAtMs: ({ credentials, subscriptions }) => (subscriptions.length > 0 ? nextEndMs(credentials) : Infinity),
   onNewOwner: 'keep',
 };
-
-export function firstCredentials(issued: IssuedSecrets, nowMs: number, marks: PasswordMarks = {}): CredentialsSlice {
-  return issue(noCredentials, issued, nowMs, marks);
-}
-
-/** For a device whose session was lost: nobody knows which passwords were valid. */
-export function lostCredentials(isAwaitingLogin: boolean, nowMs: number): CredentialsSlice {
-  return { ...noCredentials, isAwaitingLogin, acceptedFromMs: nowMs };
-}
 
 /** False for a device whose session was lost and that has not activated since. */
 export function isActivated({ passwords, lastGeneration }: CredentialsSlice): boolean {
@@ -98,10 +81,6 @@ export function liveGenerations(credentials: CredentialsSlice, nowMs: number): n
 
 export function nextEndMs(credentials: CredentialsSlice): number {
   return Math.min(...credentials.passwords.map((password) => endsAtMs(credentials, password)));
-}
-
-export function dropEnded(credentials: CredentialsSlice, nowMs: number): CredentialsSlice {
-  return withPasswords(credentials, validPasswords(credentials, nowMs));
 }
 
 /** A stranger may know the serial: the password whose session another took over has ten minutes to come back. */
@@ -204,16 +183,6 @@ export function endPasswords(credentials: CredentialsSlice, isAwaitingLogin: boo
   return { ...ended, isAwaitingLogin, acceptedFromMs: nowMs };
 }
 
-export function replacePasswords(
-  credentials: CredentialsSlice,
-  issued: IssuedSecrets,
-  isAwaitingLogin: boolean,
-  nowMs: number,
-  marks: PasswordMarks,
-): CredentialsSlice {
-  return issue(endPasswords(credentials, isAwaitingLogin, nowMs), issued, nowMs, marks);
-}
-
 /** Keeps the passwords and ends the relay sessions that were opened with them, even if a shard cannot be told. */
 export function endGenerations(credentials: CredentialsSlice): CredentialsSlice {
   let { lastGeneration } = credentials;
@@ -221,7 +190,7 @@ export function endGenerations(credentials: CredentialsSlice): CredentialsSlice 
   return { ...credentials, passwords, lastGeneration };
 }
 
-function issue(
+export function issue(
   credentials: CredentialsSlice,
   { secretDigest, passwordDigest }: IssuedSecrets,
   nowMs: number,
@@ -302,8 +271,9 @@ export function endRelaySessions(state: DeviceState, cause: RevokeCause, { nowMs
 
 /** A password that has ended by time ends the relay sessions that were opened with it. */
 export function endOutdated(state: DeviceState, decision: Decision): DeviceState {
-  if (nextEndMs(state.credentials) > decision.nowMs) return state;
-  const next = { ...state, credentials: dropEnded(state.credentials, decision.nowMs) };
+  const { credentials } = state;
+  if (nextEndMs(credentials) > decision.nowMs) return state;
+  const next = { ...state, credentials: withPasswords(credentials, validPasswords(credentials, decision.nowMs)) };
   endRelaySessions(next, 'credentials_rotated', decision);
   return next;
 }

@@ -5,34 +5,29 @@ import { topicActions } from '../../../protocol/mqtt.ts';
 import { fingerprint } from '../../fingerprint.ts';
 import { parseJson } from '../../json.ts';
 import { topicOf } from '../../topics.ts';
-import type { Decision } from '../core/events.ts';
+import type { Decision, Reporter } from '../core/events.ts';
 import { appendHistory, type Transition } from '../core/history.ts';
 import { pushMessage } from '../messages/subscriptions.ts';
-import {
-  decidePresence,
-  initialPresence,
-  type PresenceEvent,
-  type PresenceRules,
-  type PresenceState,
-} from './presence.ts';
+import { decidePresence, initialPresence, type PresenceEvent, type PresenceRules } from './presence.ts';
 import { markProjectionBehind } from './projection.ts';
 import { roomAtMs, spend } from '../../token-bucket.ts';
 import { presenceTimes } from './presence-times.ts';
 
 type Announcement = { status: 'online' | 'offline'; time: number; isPublished: boolean };
 
-export type PresenceSlice = {
-  connection: PresenceState;
-  transitions: number;
+const initial = {
+  connection: initialPresence,
+  transitions: 0,
   /** Transitions that are not in the history yet, because there were too many: the last, with their number. */
-  waiting: { entry: Transition; dueAtMs: number } | null;
+  waiting: null as { entry: Transition; dueAtMs: number } | null,
   /** The service's own last status messages, newest last: they come back through the bridge and must not be believed. */
-  announcements: readonly Announcement[];
-  projectionVersion: number;
-  isProjectionBehind: boolean;
-  isAnnouncing: boolean;
-  retryAtMs: number | null;
+  announcements: [] as readonly Announcement[],
+  projectionVersion: 0,
+  isProjectionBehind: false,
+  isAnnouncing: false,
+  retryAtMs: null as number | null,
 };
+type PresenceSlice = typeof initial;
 
 const retryAfterMs = 10_000;
 /** An older announcement is not published any more. */
@@ -46,16 +41,7 @@ export const transitionsPerMinute = 20;
 const coalesceTransitionsMs = 10_000;
 
 export const presenceSlice: Slice<PresenceSlice> = {
-  initial: {
-    connection: initialPresence,
-    transitions: 0,
-    waiting: null,
-    announcements: [],
-    projectionVersion: 0,
-    isProjectionBehind: false,
-    isAnnouncing: false,
-    retryAtMs: null,
-  },
+  initial,
   row: 'activity',
   read: (saved) => ({
     ...saved,
@@ -77,7 +63,7 @@ export const presenceSlice: Slice<PresenceSlice> = {
     return { ...presence, connection, waiting: null };
   },
   onMove: ({ presence: { connection, transitions, projectionVersion, isProjectionBehind } }) => ({
-    ...presenceSlice.initial,
+    ...initial,
     connection: { ...initialPresence, lastOnlineAtMs: connection.lastOnlineAtMs },
     transitions,
     projectionVersion,
@@ -95,7 +81,7 @@ export function rulesOf({ settings, identity, budgets, direct }: DeviceState, no
   return {
     reportsConnections: settings.reportsConnections || isDirect,
     inactivityTimeoutMs: presenceTimes.inactivityMs(settings.keepAliveSeconds),
-    // The session's own keep-alive is watched there: see direct-session.ts.
+    // The session's own keep-alive is watched there: see sessions.ts.
     sessionSilenceMs: isDirect ? Infinity : presenceTimes.sessionSilenceMs(settings.limits),
     offlineGraceMs: presenceTimes.offlineGraceMs(identity),
     isDisabled: identity.isDisabled,
@@ -164,17 +150,13 @@ export function applyDuePresence(state: DeviceState, decision: Decision): Device
 }
 
 /** An announcement that came meanwhile is published at once; the same announcement again by the alarm. */
-export function noteAnnouncementEnd(
-  state: DeviceState,
-  { time, isPublished }: { time: number; isPublished: boolean },
-  decision: Decision,
-): DeviceState {
+export const noteAnnouncementEnd: Reporter<'announcement_ended'> = (state, { time, isPublished }, decision) => {
   const announcements = state.presence.announcements.map((entry) =>
     entry.time === time ? { ...entry, isPublished } : entry,
   );
   const ended = withPresence(state, { announcements, isAnnouncing: false });
   return pendingAnnouncement(ended, decision.nowMs)?.time === time ? ended : publishAnnouncement(ended, decision);
-}
+};
 
 export function isEcho({ presence }: DeviceState, payload: string): boolean {
   if (presence.announcements.length === 0) return false;
@@ -222,7 +204,7 @@ function pendingAnnouncement({ presence }: DeviceState, nowMs: number): Announce
   return isPending ? newest : undefined;
 }
 
-export function withConnection(state: DeviceState, change: Partial<PresenceState>): DeviceState {
+export function withConnection(state: DeviceState, change: Partial<PresenceSlice['connection']>): DeviceState {
   return withPresence(state, { connection: { ...state.presence.connection, ...change } });
 }
 

@@ -1,5 +1,5 @@
 // Every time that decides whether a device counts as online. Limits (docs/limits.md) and products set some of them; the others
-// are constants. Decides nothing: the rules are in presence.ts, for a direct connection in direct-session.ts.
+// are constants. Decides nothing: the rules are in presence.ts, for a direct connection in sessions.ts.
 import { hourMs, secondMs } from '../../time.ts';
 
 export type PresenceLimits = Record<

@@ -4,30 +4,31 @@ import type { DirectEndReason } from '../../direct/answer-codes.ts';
 import type { TransitionReason } from '../../../protocol/vocabulary.ts';
 import { presenceTimes } from './presence-times.ts';
 
-export type PresenceState = {
-  isOnline: boolean;
-  onlineSinceMs: number | null;
+export const initialPresence = {
+  isOnline: false,
+  onlineSinceMs: null as number | null,
   /** The broker said that a session began and has not said that it ended. */
-  isSessionOpen: boolean;
+  isSessionOpen: false,
   /** Whether it has logged in more than once: the first session has none before it. */
-  logins: 0 | 1 | 2;
+  logins: 0 as 0 | 1 | 2,
   /** Start of the newest session by the broker's clock, which tells sessions apart. */
-  sessionStartedAtMs: number | null;
+  sessionStartedAtMs: null as number | null,
   /** The newest session that is known to be over, by its start; or the last end that named no session. */
-  endedSessionStartedAtMs: number | null;
-  unnamedEndAtMs: number | null;
+  endedSessionStartedAtMs: null as number | null,
+  unnamedEndAtMs: null as number | null,
   /** Until then an offline announcement may be the last will of the session before. */
-  oldWillUntilMs: number | null;
+  oldWillUntilMs: null as number | null,
   /** When the device went offline and who reported it: messages sent before that do not bring it back. */
-  offlineAtMs: number | null;
-  offlineBy: 'broker' | 'device' | 'service' | null;
-  lastOnlineAtMs: number | null;
-  lastAnnounced: 'online' | 'offline' | null;
+  offlineAtMs: null as number | null,
+  offlineBy: null as 'broker' | 'device' | 'service' | null,
+  lastOnlineAtMs: null as number | null,
+  lastAnnounced: null as 'online' | 'offline' | null,
   /** When an offline announcement is due that is held back in case the device reconnects at once. */
-  announceAtMs: number | null;
+  announceAtMs: null as number | null,
   /** The broker has forgotten its sessions: until then the device has to show that it is still there. */
-  unconfirmedUntilMs: number | null;
+  unconfirmedUntilMs: null as number | null,
 };
+export type PresenceState = typeof initialPresence;
 
 export type PresenceEvent =
   | { kind: 'connected'; sessionStartedAtMs: number }
@@ -70,23 +71,6 @@ type Move = { state: PresenceState; reason: TransitionReason; detail?: string; a
 const { reorderingMs, oldWillMs, unknownFarewellMs } = presenceTimes;
 /** A session that ended for one of these reasons was replaced by another of the same client: the device is still here. */
 const takeoverReasons: readonly string[] = ['takenover', 'discarded', 'takeover'];
-
-export const initialPresence: PresenceState = {
-  isOnline: false,
-  onlineSinceMs: null,
-  isSessionOpen: false,
-  logins: 0,
-  sessionStartedAtMs: null,
-  endedSessionStartedAtMs: null,
-  unnamedEndAtMs: null,
-  oldWillUntilMs: null,
-  offlineAtMs: null,
-  offlineBy: null,
-  lastOnlineAtMs: null,
-  lastAnnounced: null,
-  announceAtMs: null,
-  unconfirmedUntilMs: null,
-};
 
 export function decidePresence(
   before: PresenceState,
@@ -282,7 +266,7 @@ function goOnline(state: PresenceState, reason: TransitionReason, atMs: number, 
 
 function goOffline(
   state: PresenceState,
-  offlineBy: 'broker' | 'device' | 'service',
+  offlineBy: NonNullable<PresenceState['offlineBy']>,
   reason: TransitionReason,
   atMs: number,
   nowMs: number,

@@ -1,5 +1,5 @@
 // Slice: a lease, "on for 30 minutes": a command with the command that takes it back. The latter is pursued until it is known
-// to have happened. A newer command, or a hand at the device, ends the pursuit. Sends nothing: see due.ts.
+// to have happened. A newer command, or a hand at the device, ends the pursuit. Sends nothing: see schedules.ts.
 import type { LeaseView } from '../../../protocol/http/times.ts';
 import type { ControlParams } from '../../control-command.ts';
 import { accept, refuse } from '../../refusal.ts';

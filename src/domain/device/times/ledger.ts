@@ -1,5 +1,5 @@
 // Slice: the ledger of due times. Each due time ends in exactly one run: here while its command is open, then in the ring that
-// storage keeps. Decides when a run has ended; what begins one is due.ts.
+// storage keeps. Decides when a run has ended; what begins one is schedules.ts.
 import type { RunView } from '../../../protocol/http/times.ts';
 import { toIso } from '../../time.ts';
 import { describeCommand, settleAtMs, type Command } from '../commands/command-life.ts';

@@ -8,16 +8,7 @@ import type { DeviceState } from '../core/state.ts';
 import { refuseUnless } from '../ownership/sharing.ts';
 import { accept, refused } from '../../refusal.ts';
 import { secondMs } from '../../time.ts';
-import {
-  askWitness,
-  awaitsWitness,
-  changeWitness,
-  endAtMs,
-  see,
-  textOf,
-  witnessElsewhere,
-  type CommandWitness,
-} from './witness.ts';
+import * as witnesses from './witness.ts';
 
 const askAgainAfterMs = 10 * secondMs;
 const maxChecks = 3;
@@ -25,32 +16,33 @@ const retryLifeMs = 10 * secondMs;
 
 /** In each decision. */
 export function judgeWitness(state: DeviceState, decision: Decision): DeviceState {
-  const command = state.commands.loaded.find(awaitsWitness);
+  const command = state.commands.loaded.find(witnesses.awaitsWitness);
   if (command === undefined) return state;
   const { commandId, witness } = command;
   const isUndelivered = command.undeliveredBecause !== null && command.undeliveredBecause !== 'outcome_unknown';
   if (isUndelivered || command.cancelledBecause !== null) return end(state, commandId, 'undelivered', decision);
-  if (endAtMs(command, decision.nowMs) > decision.nowMs) return state;
-  if (witnessElsewhere(state) === undefined) return end(state, commandId, 'not_seen', decision);
+  if (witnesses.endAtMs(command, decision.nowMs) > decision.nowMs) return state;
+  if (witnesses.witnessElsewhere(state) === undefined) return end(state, commandId, 'not_seen', decision);
   if (witness.checks >= maxChecks) return end(state, commandId, 'unreachable', decision);
-  askWitness(state.witness.settings, { untilMs: 0, commandId }, decision.effects);
+  witnesses.askWitness(state.witness.settings, { untilMs: 0, commandId }, decision.effects);
   const checkAtMs = decision.nowMs + askAgainAfterMs;
-  return changeWitness(state, commandId, { checkAtMs, checks: witness.checks + 1 });
+  return witnesses.changeWitness(state, commandId, { checkAtMs, checks: witness.checks + 1 });
 }
 
 /** What another device read. Refused if it is not the witness any more. */
 export const takeReading: Handler<'witness_read'> = (state, { deviceId, reading }, decision) => {
   const { settings, setBy } = state.witness;
   const isAllowed = refuseUnless(state, inPerson(setBy), 'manageWitness') === undefined;
-  if (witnessElsewhere(state) !== deviceId || !isAllowed) return refused(state, { kind: 'not_found', what: 'witness' });
+  if (witnesses.witnessElsewhere(state) !== deviceId || !isAllowed)
+    return refused(state, { kind: 'not_found', what: 'witness' });
   // Not if the settings changed while it was on its way.
-  const isMeant = settings !== null && 'operator' in settings.by && reading.condition === textOf(settings.by);
-  return { state: isMeant ? see(state, reading, decision) : state, result: accept(null) };
+  const isMeant = settings !== null && 'operator' in settings.by && reading.condition === witnesses.textOf(settings.by);
+  return { state: isMeant ? witnesses.see(state, reading, decision) : state, result: accept(null) };
 };
 
 /** The other device was asked, and its reading has been taken. */
 export const noteAsked: Reporter<'witness_asked'> = (state, { commandId, problem }, decision) => {
-  const command = state.commands.loaded.filter(awaitsWitness).find((entry) => entry.commandId === commandId);
+  const command = state.commands.loaded.filter(witnesses.awaitsWitness).find((entry) => entry.commandId === commandId);
   if (command === undefined || command.witness.checks === 0) return state;
   return end(state, commandId, problem ?? 'not_seen', decision);
 };
@@ -58,13 +50,13 @@ export const noteAsked: Reporter<'witness_asked'> = (state, { commandId, problem
 function end(
   state: DeviceState,
   commandId: string,
-  reason: NonNullable<CommandWitness['reason']>,
+  reason: NonNullable<witnesses.CommandWitness['reason']>,
   decision: Decision,
 ): DeviceState {
   const { nowMs, effects } = decision;
   const command = state.commands.loaded.find((entry) => entry.commandId === commandId);
   effects.push({ kind: 'notify_waiting', commandId });
-  const ended = changeWitness(state, commandId, { outcome: 'not_witnessed', reason });
+  const ended = witnesses.changeWitness(state, commandId, { outcome: 'not_witnessed', reason });
   const { then } = state.witness.settings ?? {};
   if (then === 'notice') return { ...ended, witness: { ...ended.witness, missed: { commandId, atMs: nowMs } } };
   if (then !== 'retry_once' || reason !== 'not_seen' || command?.retryOf !== undefined) return ended;

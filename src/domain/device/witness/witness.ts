@@ -6,7 +6,7 @@ import type { witnessExpectations } from '../../../protocol/vocabulary.ts';
 import type { Json } from '../../json.ts';
 import { accept, refused, type Refusal } from '../../refusal.ts';
 import { minuteMs, secondMs, toIso } from '../../time.ts';
-import { spend, unspent, type Spent } from '../../token-bucket.ts';
+import { spend, unspent } from '../../token-bucket.ts';
 import { changeCommand, isPending, isScene, type Command } from '../commands/command-life.ts';
 import type { Decision, Handler } from '../core/events.ts';
 import type { DeviceState, Slice } from '../core/state.ts';
@@ -19,20 +19,21 @@ type Expectation = (typeof witnessExpectations)[number];
 type Sighting = { isTrue: boolean; value: z.infer<typeof actualSchema>['reading']; atMs: number; sinceMs?: number };
 export type Reading = Sighting & { condition: string };
 
-type WitnessSlice = {
-  settings: WitnessSettings | null;
+const initial = {
+  settings: null as WitnessSettings | null,
   /** What another device reads counts while this user may manage the witness. */
-  setBy: number;
+  setBy: 0,
   /** Of the check-in link that counts. */
-  linkId: string | null;
-  actual: { value: Expectation; reading: Sighting['value']; atMs: number } | null;
+  linkId: null as string | null,
+  actual: null as { value: Expectation; reading: Sighting['value']; atMs: number } | null,
   /** The last command has its effect before: what was seen until then says nothing of the present. */
-  settledAtMs: number;
+  settledAtMs: 0,
   /** The last command that was not witnessed, if a notice was asked for. */
-  missed: { commandId: string; atMs: number } | null;
+  missed: null as { commandId: string; atMs: number } | null,
   /** Memory only. */
-  checkIns: Spent;
+  checkIns: unspent,
 };
+type WitnessSlice = typeof initial;
 
 /** `checkAtMs`: then it ends without a sighting. */
 export type CommandWitness = {
@@ -58,15 +59,7 @@ const checkInsPerMinute = 10;
 const opposites = { on: 'off', off: 'on', pressed: null } as const;
 
 export const witnessSlice: Slice<WitnessSlice> = {
-  initial: {
-    settings: null,
-    setBy: 0,
-    linkId: null,
-    actual: null,
-    settledAtMs: 0,
-    missed: null,
-    checkIns: unspent,
-  },
+  initial,
   row: 'own',
   read: (saved) => ({ ...saved, checkIns: unspent }),
   isWorthSaving: ({ witness: saved }, { witness }) => {
@@ -85,7 +78,7 @@ export const witnessSlice: Slice<WitnessSlice> = {
 /** Null removes it. */
 export const setWitness: Handler<'witness_set'> = (state, { actor, settings, linkId }, { nowMs, effects }) => {
   const settledAtMs = Math.max(state.witness.settledAtMs, nowMs);
-  const witness = { ...witnessSlice.initial, settings, setBy: actor.userId, linkId, settledAtMs };
+  const witness = { ...initial, settings, setBy: actor.userId, linkId, settledAtMs };
   askWitness(settings, { untilMs: 0, commandId: null }, effects);
   return { state: { ...replaceWaiting(state, effects), witness }, result: accept(null) };
 };

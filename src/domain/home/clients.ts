@@ -1,7 +1,12 @@
-// The topics of a home (`/mqtt/home`): what it says of each device, and what its clients may subscribe to and publish. Home Assistant
-// chose the names that begin with `homeassistant`.
+// The topics of a home (`/mqtt/home`): what it says of each device, and what its clients may subscribe to and publish, as the control that
+// it means (contract 4.3). Who logs in to it, as CONNECT says. Home Assistant chose the names that begin with `homeassistant`. Pure.
+import { textOf } from '../../protocol/mqtt-codec/byte-cursor.ts';
+import type { ConnectPacket } from '../../protocol/mqtt-codec/client-packets.ts';
+import type { ControlParams } from '../control-command.ts';
+import type { ConnectRefusal } from '../direct/answer-codes.ts';
 import type { SessionRules } from '../direct/session.ts';
-import { isDeviceId, matchesFilter } from '../topics.ts';
+import { accept, refuse, type Outcome } from '../refusal.ts';
+import { isDeviceId, isKeyId, matchesFilter } from '../topics.ts';
 
 /** Home Assistant says there that it has started. */
 export const birthTopic = 'homeassistant/status';
@@ -28,6 +33,25 @@ export function readOrderTopic(topic: string): { deviceId: string; action: 'set'
   return isOrder && (action === 'set' || action === 'press') ? { deviceId, action } : undefined;
 }
 
+/** A command, or the state that the witness has to see. */
+type Order = { params: ControlParams } | { ensures: 'on' | 'off' };
+
+const positions = ['up', 'middle', 'down'];
+
+export function readOrder(action: Exclude<HomeAction, 'birth'>, payload: string | undefined): Outcome<Order> {
+  const text = payload ?? '';
+  if (action === 'press') {
+    if (text === 'pulse' || text === 'trigger') return accept({ params: { action: text } });
+  } else if (positions.includes(text)) {
+    return accept({ params: { action: 'toggle', position: text } });
+  } else if (text === 'on' || text === 'off') {
+    return accept({ ensures: text });
+  } else if (/^\d{1,3}$/.test(text) && Number(text) <= 180) {
+    return accept({ params: { angle: Number(text) } });
+  }
+  return refuse({ kind: 'invalid_input', path: action, problem: 'is none of the documented words' });
+}
+
 /** The id of the device that a filter is about; `all` of the home, the home `itself`, or `none`. */
 export function devicesMeantBy(filter: string): string {
   const named = /^homeassistant\/device\/latchwork_([^/]+)\/config$|^latchwork\/([^/]+)\/[^/]+$/.exec(filter);
@@ -36,6 +60,20 @@ export function devicesMeantBy(filter: string): string {
   if (filter === bridgeStateTopic) return 'itself';
   const { config, availability, state, info } = homeTopicsOf('dev_00000000');
   return [config, availability, state, info].some((topic) => matchesFilter(filter, topic)) ? 'all' : 'none';
+}
+
+/** An API key by its id and value. Whether the key is right, the Worker checks. */
+export function readHomeLogin(
+  packet: ConnectPacket,
+): { keyId: string; password: string } | { refusal: ConnectRefusal } {
+  const { username: keyId = '', will, hasAuthMethod } = packet;
+  if (hasAuthMethod) return { refusal: 'auth_method' };
+  const password = packet.password && textOf(packet.password);
+  if (!isKeyId(keyId) || password === undefined) return { refusal: 'bad_credentials' };
+  // Home Assistant says by it that it is gone: nobody else needs to know.
+  if (will !== undefined && will.topic !== birthTopic) return { refusal: 'will_topic' };
+  if (will?.isRetained === true) return { refusal: 'will_retain' };
+  return { keyId, password };
 }
 
 const maxSubscriptions = 2_500;

@@ -1,18 +1,19 @@
-// Slice: the device's direct MQTT session: that there is one and since when. Its login and packets, its end, and its loss
-// with a deployment. The connection itself is domain/direct and its socket. Decides nothing about messages and commands.
+// Slice: the device's direct MQTT session: that there is one and since when. And the sessions of the device at all: what an accepted
+// login begins, here, at a broker or at a relay shard, a session's packets and its end, what a broker reports of it, and its loss with a
+// deployment. The connection itself is domain/direct and its socket. Decides nothing about messages and commands.
 import type { Slice, DeviceState } from '../core/state.ts';
 import { topicActions } from '../../../protocol/mqtt.ts';
 import type { DirectEndReason } from '../../direct/answer-codes.ts';
 import { accept } from '../../refusal.ts';
 import { applyDelivery, applyReturn } from '../commands/commands.ts';
-import type { Decision, Handler } from '../core/events.ts';
+import type { Decision, Handler, Reporter } from '../core/events.ts';
 import type { MessageRejectionReason } from '../../../protocol/vocabulary.ts';
 import { countRejection } from '../core/counts.ts';
 import { admitMessage } from '../messages/coalescing.ts';
 import { takeDirectMessages } from '../messages/inbox.ts';
-import { pushMessage } from '../messages/subscriptions.ts';
+import { addSubscription, pushMessage } from '../messages/subscriptions.ts';
 import { readMessage } from '../messages/messages.ts';
-import { liveGenerations, noteSessionLogin, refuseLogin } from '../ownership/credentials.ts';
+import * as credentials from '../ownership/credentials.ts';
 import { readersOf } from '../ownership/sharing.ts';
 import { applyPresence, recordTransition, withConnection } from './announcements.ts';
 import { planRecordCheck } from './projection.ts';
@@ -102,7 +103,7 @@ export function endSocket(state: DeviceState, { effects }: Decision): void {
 }
 
 /** A session began at a broker: the direct session is over. */
-export function leaveDirect(state: DeviceState, { effects }: Decision): DeviceState {
+function leaveDirect(state: DeviceState, { effects }: Decision): DeviceState {
   if (!state.direct.isLast) return state;
   if (state.direct.session !== null) effects.push({ kind: 'end_direct_session', reason: 'taken_over' });
   return { ...state, direct: directSlice.initial };
@@ -157,14 +158,14 @@ function withLastOnline(state: DeviceState, atMs: number): DeviceState {
 
 export const connectDirectly: Handler<'direct_connected'> = (state, event, decision) => {
   const { nowMs } = decision;
-  const refused = refuseLogin(state, event, nowMs);
+  const refused = credentials.refuseLogin(state, event, nowMs);
   if (refused !== undefined) return refused;
   const { takenOver } = event;
   const { connection } = state.presence;
   const earlier = [connection.sessionStartedAtMs, connection.endedSessionStartedAtMs, connection.unnamedEndAtMs];
   const startedAtMs = Math.max(nowMs, ...earlier.map((atMs) => (atMs ?? 0) + 1));
   const replaced = state.direct.session === null ? '' : takenOver === null ? 'deployed' : 'taken_over';
-  const loggedIn = noteSessionLogin(state, event.matchedDigest ?? '', event.address, nowMs);
+  const loggedIn = credentials.noteSessionLogin(state, event.matchedDigest ?? '', event.address, nowMs);
   let next = publishWill(loggedIn, takenOver?.will ?? null, decision);
   const checkAtMs = nowMs + presenceTimes.directCheckMs(state.settings.limits, 0);
   next = { ...next, direct: { session: { startedAtMs, lostAtMs: null }, isLast: true, checkAtMs } };
@@ -181,7 +182,7 @@ export const takeDirectPackets: Handler<'direct_packets_received'> = (
   { startedAtMs, messages, delivered, hasSubscribed, end },
   decision,
 ) => {
-  const generations = liveGenerations(state.credentials, decision.nowMs);
+  const generations = credentials.liveGenerations(state.credentials, decision.nowMs);
   // Another session has begun, or the credentials have ended.
   if (state.direct.session?.startedAtMs !== startedAtMs) {
     const reason = 'session_revoked' as const;
@@ -201,3 +202,53 @@ export const takeDirectPackets: Handler<'direct_packets_received'> = (
     result: { results: applied.results, subscriptions: next.subscriptions, generations, readers: readersOf(next) },
   };
 };
+
+export const logIn: Handler<'login_attempted'> = (state, event, decision) => {
+  const { nowMs } = decision;
+  const refused = credentials.refuseLogin(state, event, nowMs);
+  if (refused !== undefined) return refused;
+  const digest = event.matchedDigest ?? '';
+  const next =
+    event.relayShard === undefined
+      ? beginAtBroker(state, digest, event.address, decision)
+      : credentials.closeWindow(registerShard(state, digest, event.relayShard, nowMs), digest, event.address, nowMs);
+  const generation = credentials.passwordOf(next.credentials, digest)?.generation ?? 0;
+  const { productKey, deviceId } = next.identity;
+  return { state: next, result: accept({ productKey, deviceId, generation }) };
+};
+
+export const noteConnection: Reporter<'connection_reported'> = (state, { report }, decision) => {
+  if (report.kind !== 'connected') {
+    // What a broker knows of the device's earlier sessions says nothing about the one here.
+    if (state.direct.session !== null) return state;
+    return applyPresenceAndReturn(state, report, decision);
+  }
+  const isOverHere = state.direct.session === null || report.sessionStartedAtMs > state.direct.session.startedAtMs;
+  // A revoked session may still end, but none may begin without a login.
+  if (state.credentials.isAwaitingLogin || !isOverHere) return state;
+  const next = applyPresenceAndReturn(leaveDirect(state, decision), report, decision);
+  return planRecordCheck(next, decision.nowMs);
+};
+
+function beginAtBroker(state: DeviceState, digest: string, address: string | null, decision: Decision): DeviceState {
+  const loggedIn = credentials.noteSessionLogin(state, digest, address, decision.nowMs);
+  // If the broker reports connections, that report ends a direct session.
+  const next = state.settings.reportsConnections ? loggedIn : leaveDirect(loggedIn, decision);
+  return planRecordCheck(applyPresenceAndReturn(next, { kind: 'authenticated' }, decision), decision.nowMs);
+}
+
+function registerShard(state: DeviceState, digest: string, shard: string, nowMs: number): DeviceState {
+  const used = credentials.noteUse(state.credentials, digest, nowMs);
+  // What the device's own socket will subscribe to is not known here.
+  const subscriptions = addSubscription(state.subscriptions, shard, false, nowMs);
+  return { ...state, credentials: used, subscriptions };
+}
+
+function applyPresenceAndReturn(
+  state: DeviceState,
+  event: Parameters<typeof applyPresence>[1],
+  decision: Decision,
+): DeviceState {
+  const applied = applyPresence(state, event, decision);
+  return applied.hasReturned ? applyReturn(applied.state, decision) : applied.state;
+}
