@@ -4,8 +4,8 @@
 import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promises';
 import type { Delivery } from '../intake/deliveries.ts';
 import { describeError, type Log } from '../../../node-service/log.ts';
-import { itemOverheadBytes, type OpenedSpool, type SpoolGroup, type SpoolItem } from './database.ts';
-import { startSpoolThread, type SpoolThread } from './thread.ts';
+import { itemOverheadBytes, type SpoolGroup, type SpoolItem } from './database.ts';
+import { startSpoolThread } from './thread.ts';
 
 export type SpoolOptions = { dir: string; maxBytes: number; bridgeId: string; log: Log; lockWaitMs?: number };
 export type SpooledMessage = Omit<SpoolItem, 'seq'>;

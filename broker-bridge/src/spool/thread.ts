@@ -15,8 +15,6 @@ export type SpoolAnswer = { value: unknown } | { failure: string; isByDisk?: boo
 /** The spool cannot be opened now; it may be later. */
 export class DiskRefusal extends Error {}
 
-export type SpoolThread = Omit<Awaited<ReturnType<typeof startSpoolThread>>, 'state'>;
-
 /** @throws Error that says what to do if the database cannot be opened */
 export async function startSpoolThread(options: SpoolThreadOptions) {
   // An error that the thread does not catch has no listener here: it ends the process.

@@ -9,7 +9,7 @@ import { accept, refuse, type Outcome } from '../refusal.ts';
 import { isDeviceId, isKeyId, matchesFilter } from '../topics.ts';
 
 /** Home Assistant says there that it has started. */
-export const birthTopic = 'homeassistant/status';
+const birthTopic = 'homeassistant/status';
 /** A broker that passes a home's messages on says there whether it is connected; the home itself always is. */
 export const bridgeStateTopic = 'latchwork/bridge/state';
 
