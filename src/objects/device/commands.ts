@@ -17,7 +17,6 @@ import { orFailed } from '../calls/background.ts';
 import { startScene } from '../calls/start-scene.ts';
 import { callBrokerLink, resultOr } from '../calls/stubs.ts';
 import { within } from '../calls/within.ts';
-import type { PublishRequest } from '../broker-link/pending-publishes.ts';
 import type { DirectDelivery, DirectSockets } from './direct-sockets.ts';
 import type { StoredDevice } from './stored-device.ts';
 
@@ -28,11 +27,13 @@ export type CommandReceipt = { commandId: string; deviceOnline: boolean; expires
 
 const sendWithinMs = 10_000;
 
+type BrokerLink = ReturnType<typeof callBrokerLink>;
+
 export class DeviceCommands {
   readonly #device: StoredDevice;
   readonly #sockets: DirectSockets;
   /** One for all: publishes arrive in the order in which they were made. */
-  readonly #link: ReturnType<typeof callBrokerLink>;
+  readonly #link: BrokerLink;
   readonly #publications = new Map<string, Promise<'sent' | PublishFailure>>();
   readonly #waiting = new Map<string, Set<() => void>>();
 
@@ -128,7 +129,7 @@ export class DeviceCommands {
     await this.#publishToBroker({ topic, payload, expiresAtMs: Date.now() + sendWithinMs });
   }
 
-  async #publishToBroker(request: PublishRequest): Promise<PublishOutcome> {
+  async #publishToBroker(request: Parameters<BrokerLink['publish']>[0]): Promise<PublishOutcome> {
     if (readConfig(this.#device.env).hasBroker) {
       return resultOr({ ok: false, reason: 'unreachable' } as const, this.#link.publish(request));
     }

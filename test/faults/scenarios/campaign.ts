@@ -162,10 +162,9 @@ class Judge {
     };
     await eventually('all fit', ifAnswered(areRight), readWithinMs).catch(() => undefined);
     this.facts = [...Map.groupBy(said.values(), String)].map(([state, { length }]) => `${length} ${state}`);
-    const describe = (member: Member) =>
-      `${member.device.deviceId} ${member.isOverMqtt ? 'over MQTT' : ''} is ${member.truth}, said to be ${said.get(member)}`;
-    const failures = wrong.slice(0, maxExamples).map(describe);
-    if (wrong.length > maxExamples) failures.push(`and ${wrong.length - maxExamples} more`);
+    const failures = wrong
+      .slice(0, maxExamples)
+      .map((member) => `${member.device.deviceId} is ${member.truth}, said to be ${said.get(member)}`);
     return [...failures, ...(await this.#compareList(campaignId, said, ask))];
   }
 
