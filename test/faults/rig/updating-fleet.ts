@@ -40,7 +40,7 @@ const patienceMs = 5_000;
 const [callsAtOnce, callsPerSecond] = [16, 60];
 
 /** For each of very many devices: a device that was called has open files for 70 s, of which this machine has 20 000. */
-export async function gently<T>(items: readonly T[], call: (item: T) => Promise<void>): Promise<void> {
+export async function gently<T>(items: readonly T[], call: (item: T) => Promise<unknown>): Promise<void> {
   const queue = new PQueue({ concurrency: callsAtOnce, intervalCap: callsPerSecond, interval: 1_000 });
   await queue.addAll(items.map((item) => () => call(item)));
 }

@@ -154,10 +154,11 @@ class Judge {
     let wrong = this.#fleet.members;
     const ask = async (member: Member) => {
       const { update } = await this.read(member);
-      said.set(member, update?.version === version ? update.state : null);
+      return said.set(member, update?.version === version ? update.state : null).size > 0;
     };
+    const askEach = (members: readonly Member[]) => gently(members, (member) => ifAnswered(() => ask(member))());
     const areRight = async () => {
-      await gently(wrong, ask);
+      await askEach(wrong);
       return (wrong = wrong.filter((member) => !fits(member))).length === 0;
     };
     await eventually('all fit', ifAnswered(areRight), readWithinMs).catch(() => undefined);
@@ -165,14 +166,14 @@ class Judge {
     const failures = wrong
       .slice(0, maxExamples)
       .map((member) => `${member.device.deviceId} is ${member.truth}, said to be ${said.get(member)}`);
-    return [...failures, ...(await this.#compareList(campaignId, said, ask))];
+    return [...failures, ...(await this.#compareList(campaignId, said, askEach))];
   }
 
   /** The campaign lists what its devices say, and nobody else was told. */
   async #compareList(
     campaignId: string,
     said: Map<Member, string | null>,
-    ask: (member: Member) => Promise<void>,
+    askEach: (members: readonly Member[]) => Promise<void>,
   ): Promise<string[]> {
     const rows = new Map<string, CampaignProgress['list'][number]>();
     const listed = ({ device }: Member) => rows.get(device.deviceId)?.state;
@@ -185,7 +186,7 @@ class Judge {
         for (const row of (await this.#maker.readCampaign(campaignId, page)).list) rows.set(row.deviceId, row);
       unlike = [...said].filter(isUnlike);
       // It may have changed since.
-      await gently(unlike, ([member]) => ask(member));
+      await askEach(unlike.map(([member]) => member));
       return unlike.length === 0;
     };
     await eventually('the list fits', ifAnswered(read), readWithinMs).catch(() => undefined);
