@@ -15,8 +15,8 @@ import { isCertainlyUnpublished } from '../domain/publish-outcome.ts';
 import { accept, refuse, wireErrorOf, type Outcome, type Refusal } from '../domain/refusal.ts';
 import { dayMs, minuteMs, secondMs, toIso } from '../domain/time.ts';
 import { isDeviceId } from '../domain/topics.ts';
-import { describeError, log } from '../log.ts';
 import type { BulkOutcome, BulkView } from '../protocol/http/bulk.ts';
+import { orFailed } from './calls/background.ts';
 import { callDevice, resultOr } from './calls/stubs.ts';
 import { within } from './calls/within.ts';
 
@@ -199,8 +199,9 @@ export class BulkRun extends DurableObject<Env> {
     const { device_id: deviceId, command_id: commandId, back_of: backOf } = row;
     const notTaken = async (refusal: Refusal): Promise<Change> => {
       const isAbsent = refusal.kind === 'not_found' && refusal.what === 'device';
-      const record = isAbsent ? await findDevice(this.#database, deviceId).catch(noteFailure) : undefined;
-      const isOwn = record?.device.ownerId === actor.userId;
+      const reading = isAbsent ? findDevice(this.#database, deviceId) : Promise.resolve(undefined);
+      const record = await orFailed('record of a device not read', { deviceId }, reading);
+      const isOwn = record !== 'failed' && record?.device.ownerId === actor.userId;
       const { message: reason } = wireErrorOf(isOwn ? { kind: 'device_not_activated', deviceId } : refusal);
       // It may have been given before.
       return { outcome: row.looks > 1 && !dryRun ? 'unknown' : 'refused', reason };
@@ -318,10 +319,6 @@ export class BulkRun extends DurableObject<Env> {
   #count(where: string): number {
     return this.#sql.exec<{ count: number }>(`SELECT count(*) AS count FROM item WHERE ${where}`).one().count;
   }
-}
-
-function noteFailure(error: unknown): undefined {
-  log('warn', 'record of a device not read', describeError(error));
 }
 
 const endOf = ({ scene, createdAtMs }: Run) => createdAtMs + (scene?.deadlineSeconds ?? 0) * secondMs;

@@ -7,7 +7,7 @@ import { openDatabase } from '../db/client.ts';
 import { listDevicesAfter } from '../db/devices/devices.ts';
 import { findProductWithChange, finishProductChange, moveCursor } from '../db/products/products.ts';
 import { productFactsOf, type ProductFacts } from '../domain/device/ownership/ownership.ts';
-import { refuse, type Outcome } from '../domain/refusal.ts';
+import { accept, refuse, type Outcome } from '../domain/refusal.ts';
 import { roomAtMs, spend, unspent, type Spent } from '../domain/token-bucket.ts';
 import { log } from '../log.ts';
 import { callDevice, hasAnswer } from './calls/stubs.ts';
@@ -49,7 +49,7 @@ export class ProductPropagator extends DurableObject<Env> {
       return refuse({ kind: 'rate_limited', limit: 'productChangesPerMinute', retryAfterSeconds });
     }
     this.#changes = spent;
-    return { ok: true, value: null };
+    return accept(null);
   }
 
   /** D1 has a pending change: delivers until every device has it. */
@@ -58,24 +58,20 @@ export class ProductPropagator extends DurableObject<Env> {
   }
 
   override async alarm(): Promise<void> {
-    const database = openDatabase(this.env.DB, 'first-primary');
-    const row = await findProductWithChange(database, this.#productId);
+    const row = await findProductWithChange(this.#database, this.#productId);
     if (row === undefined) return;
     const { product, pending } = row;
     const facts = productFactsOf(product);
     const failed = 'SELECT device_id, attempts FROM failed WHERE next_at <= ? ORDER BY next_at LIMIT ?';
     const due = this.ctx.storage.sql.exec<Failed>(failed, Date.now(), retriesPerAlarm).toArray();
     await this.#tellAll(due, facts);
-    const isDone = pending === null || (await this.#deliver(database, facts, pending));
+    const isDone = pending === null || (await this.#deliver(facts, pending));
     await this.#planNext(isDone);
   }
 
   /** Continues at the cursor. True when all devices were told the change, and every change that came meanwhile. */
-  async #deliver(
-    database: ReturnType<typeof openDatabase>,
-    facts: ProductFacts,
-    pending: { changedAt: number; cursor: number },
-  ): Promise<boolean> {
+  async #deliver(facts: ProductFacts, pending: { changedAt: number; cursor: number }): Promise<boolean> {
+    const database = this.#database;
     const { kv } = this.ctx.storage;
     let { cursor } = pending;
     // The change that this round began with: devices that were told before a later one have to be told again.
@@ -120,6 +116,10 @@ export class ProductPropagator extends DurableObject<Env> {
       sql.exec(insert, device_id, attempts + 1, Math.ceil(Date.now() + backOffMs));
     }
     for (const { device_id } of answered) sql.exec('DELETE FROM failed WHERE device_id = ?', device_id);
+  }
+
+  get #database() {
+    return openDatabase(this.env.DB, 'first-primary');
   }
 
   #countFailed(): number {

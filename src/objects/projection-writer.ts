@@ -6,7 +6,7 @@ import { openDatabase } from '../db/client.ts';
 import { writeProjections } from '../db/devices/devices.ts';
 import type { Projection } from '../domain/device/core/events.ts';
 import type { ProjectionOutcome } from '../domain/device/presence/projection.ts';
-import { describeError, log } from '../log.ts';
+import { orFailed } from './calls/background.ts';
 
 type Waiting = { deviceId: string; projection: Projection; resolve: (outcome: ProjectionOutcome) => void };
 
@@ -40,21 +40,14 @@ export class ProjectionWriter extends DurableObject<Env> {
     while (this.#waiting.length > 0) {
       const batch = this.#waiting.splice(0, maxBatch);
       const startedAtMs = Date.now();
-      const outcome = await this.#writeBatch(batch);
+      const written = writeProjections(openDatabase(this.env.DB, 'first-primary'), batch).then(
+        () => 'written' as const,
+      );
+      const outcome = await orFailed('projections not written', { devices: batch.length }, written);
       for (const { resolve } of batch) resolve(outcome);
       const tookMs = Math.max(0, Date.now() - startedAtMs);
       await scheduler.wait(Math.max((batch.length * 1000) / perSecond - tookMs, 0));
     }
     this.#isWriting = false;
-  }
-
-  async #writeBatch(batch: readonly Waiting[]): Promise<'written' | 'failed'> {
-    try {
-      await writeProjections(openDatabase(this.env.DB, 'first-primary'), batch);
-      return 'written';
-    } catch (error) {
-      log('warn', 'projections not written', { devices: batch.length, ...describeError(error) });
-      return 'failed';
-    }
   }
 }

@@ -1,17 +1,28 @@
 // The bridges' link: hands publishes to the active one and promotes a standby when that is gone or has no broker.
-// Keeps which instance was active last and which sessions the broker had. bridge-roles.ts decides on roles, broker-sessions.ts
-// what a session says; bridge-sockets.ts holds the sockets.
+// Keeps which instance was active last and which sessions the broker had: if it has lost one of the bridges' own, it has forgotten
+// all, those of devices included. bridge-roles.ts decides on roles.
 import { DurableObject } from 'cloudflare:workers';
 import { parseJson } from '../../domain/json.ts';
 import type { PublishOutcome } from '../../domain/publish-outcome.ts';
 import { log } from '../../log.ts';
 import * as protocol from '../../protocol/bridge.ts';
-import { conflictWith, isInactive, lacksHello, mustMakeWay, nextCheckAtMs, successorAmong } from './bridge-roles.ts';
-import { firstReconciliation, noteSession, type KnownSessions, type Reconciliation } from './broker-sessions.ts';
-import { changeAttachment, closeBridge, readAttachment, sendFrame, type Attachment } from './bridge-sockets.ts';
-import { answerClose } from '../calls/open-socket.ts';
+import * as roles from './bridge-roles.ts';
+import { answerClose, closeIfOpen, sendIfOpen } from '../calls/open-socket.ts';
 import { PendingPublishes, type PublishRequest, type Recipient } from './pending-publishes.ts';
 
+type Attachment = Omit<roles.BridgeState, 'lastSeenAtMs'> & {
+  bridgeId: string | null;
+  instanceId: string;
+  spoolId: string;
+  sessionDigest: string;
+  /** Why the bridge's uplink stands still, and since when; null while it moves. */
+  stall: protocol.UplinkStall | null;
+};
+type CloseCause =
+  | 'unreadable frame'
+  | 'no hello'
+  | 'silent'
+  | (typeof protocol.linkCloseReasons)[keyof typeof protocol.linkCloseReasons];
 type Bridge = Attachment & { socket: WebSocket; lastSeenAtMs: number };
 type RoleCause = 'hello' | 'predecessor_gone' | 'broker_unreachable';
 
@@ -22,6 +33,19 @@ export type LinkHealth = {
   stall: { reason: protocol.StallReason; seconds: number } | null;
 };
 
+/** The last connection to the broker under each session name, newest last, and when it was reported. */
+type KnownSessions = readonly (readonly [name: string, connectionId: string, reportedAtMs: number])[];
+
+/** Devices are gone through in the order of their rows, again and again. */
+type Reconciliation = {
+  /** What the broker reported before that is in doubt; null if nothing is. */
+  forgottenBeforeMs: number | null;
+  afterId: number;
+};
+
+const firstReconciliation: Reconciliation = { forgottenBeforeMs: null, afterId: 0 };
+
+const maxSessions = 8;
 const lastActiveKey = 'lastActiveInstance';
 const sessionsKey = 'brokerSessions';
 const reconciliationKey = 'reconciliation';
@@ -56,7 +80,7 @@ export class BrokerLink extends DurableObject<Env> {
   health(): LinkHealth {
     const nowMs = Date.now();
     const active = this.#active();
-    const bridgeConnected = active !== undefined && !isInactive(active, nowMs);
+    const bridgeConnected = active !== undefined && !roles.isInactive(active, nowMs);
     // A standby sends what its own spool holds.
     const stalls = this.#bridges().flatMap(({ stall }) => stall ?? []);
     const [longest] = stalls.sort((a, b) => a.sinceMs - b.sinceMs);
@@ -129,7 +153,7 @@ export class BrokerLink extends DurableObject<Env> {
   /** Planned only while a standby could be promoted or a socket lacks its `hello`; otherwise the object sleeps. */
   override async alarm(): Promise<void> {
     const nowMs = Date.now();
-    for (const bridge of this.#bridges()) if (lacksHello(bridge, nowMs)) closeBridge(bridge.socket, 'no hello');
+    for (const bridge of this.#bridges()) if (roles.lacksHello(bridge, nowMs)) closeBridge(bridge.socket, 'no hello');
     this.#releaseInactive();
     this.#relieveBrokerless();
     await this.#planCheck();
@@ -140,7 +164,7 @@ export class BrokerLink extends DurableObject<Env> {
     const identity = { bridgeId, instanceId, spoolId, sessionDigest };
     this.#releaseInactive();
     const others = this.#bridges().filter((bridge) => bridge.socket !== socket);
-    const conflict = conflictWith(others, identity);
+    const conflict = roles.conflictWith(others, identity);
     if (conflict !== undefined) {
       closeBridge(socket, protocol.linkCloseReasons[conflict]);
       return;
@@ -177,7 +201,7 @@ export class BrokerLink extends DurableObject<Env> {
     changeAttachment(socket, { role: null });
     if (role !== null) log('info', 'bridge gone', { bridgeId, role });
     if (role !== 'active') return;
-    const successor = successorAmong(this.#bridges(), Date.now());
+    const successor = roles.successorAmong(this.#bridges(), Date.now());
     if (successor !== undefined) this.#promote(successor, 'predecessor_gone');
   }
 
@@ -198,8 +222,8 @@ export class BrokerLink extends DurableObject<Env> {
   #relieveBrokerless(): void {
     const nowMs = Date.now();
     const active = this.#active();
-    if (active === undefined || !mustMakeWay(active, nowMs)) return;
-    const successor = successorAmong(this.#bridges(), nowMs);
+    if (active === undefined || !roles.mustMakeWay(active, nowMs)) return;
+    const successor = roles.successorAmong(this.#bridges(), nowMs);
     if (successor === undefined) return;
     setRole(active.socket, 'standby', 'broker_unreachable', false);
     this.#promote(successor, 'broker_unreachable');
@@ -207,7 +231,7 @@ export class BrokerLink extends DurableObject<Env> {
 
   #releaseInactive(): void {
     for (const bridge of this.#bridges()) {
-      if (bridge.role === null || !isInactive(bridge, Date.now())) continue;
+      if (bridge.role === null || !roles.isInactive(bridge, Date.now())) continue;
       closeBridge(bridge.socket, 'silent');
       this.#release(bridge.socket);
     }
@@ -235,7 +259,7 @@ export class BrokerLink extends DurableObject<Env> {
   }
 
   async #planCheck(): Promise<void> {
-    const atMs = nextCheckAtMs(this.#bridges());
+    const atMs = roles.nextCheckAtMs(this.#bridges());
     if (atMs !== undefined) await this.ctx.storage.setAlarm(atMs);
   }
 }
@@ -245,4 +269,37 @@ function setRole(socket: WebSocket, role: 'active' | 'standby', cause: RoleCause
   changeAttachment(socket, { role, changedAtMs: nowMs });
   log('info', 'bridge role', { bridgeId: readAttachment(socket).bridgeId, role, cause });
   sendFrame(socket, { type: 'role', nowMs, role, resumes });
+}
+
+function readAttachment(socket: WebSocket): Attachment {
+  return socket.deserializeAttachment() as Attachment;
+}
+
+function changeAttachment(socket: WebSocket, change: Partial<Attachment>): void {
+  socket.serializeAttachment({ ...readAttachment(socket), ...change });
+}
+
+function sendFrame(socket: WebSocket, frame: protocol.WorkerFrame): void {
+  sendIfOpen(socket, JSON.stringify(frame));
+}
+
+function closeBridge(socket: WebSocket, cause: CloseCause): void {
+  log('warn', 'bridge disconnected', { bridgeId: readAttachment(socket).bridgeId, cause });
+  closeIfOpen(socket, 1008, cause);
+}
+
+/** undefined for a connection that was noted before: a bridge reports it again after its link was lost. */
+function noteSession(
+  known: KnownSessions,
+  { name, connectionId, isPresent, readUntilMsAgo }: protocol.BrokerSession,
+  nowMs: number,
+): { sessions: KnownSessions; forgottenBeforeMs: number | undefined } | undefined {
+  const before = known.find(([knownName]) => knownName === name);
+  if (before?.[1] === connectionId) return undefined;
+  const others = known.filter((session) => session !== before).slice(1 - maxSessions);
+  const isForgotten = before !== undefined && !isPresent;
+  return {
+    sessions: [...others, [name, connectionId, nowMs]],
+    forgottenBeforeMs: isForgotten ? Math.max(before[2], nowMs - readUntilMsAgo) : undefined,
+  };
 }

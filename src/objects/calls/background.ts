@@ -18,7 +18,7 @@ export function waitable(ctx: DurableObjectState, what: string, work: Promise<un
 /** The result of the work, or `failed`: then the failure is logged. */
 export async function orFailed<T>(
   failure: string,
-  about: { deviceId: string },
+  about: Record<string, unknown>,
   work: Promise<T>,
 ): Promise<T | 'failed'> {
   try {

@@ -2,6 +2,13 @@
 // other failure is logged.
 import { describeError, log } from '../../log.ts';
 
+/** Set by the Worker on the request that opens a socket: the client's address, encoded as a part of a URL. */
+export const clientAddressHeader = 'X-Client-Address';
+
+export function clientAddressOf(request: Request): string {
+  return decodeURIComponent(request.headers.get(clientAddressHeader) ?? '');
+}
+
 /** False if the socket is not open any more: its close handler does the rest. */
 export function sendIfOpen(socket: WebSocket, frame: string | Uint8Array | ArrayBuffer): boolean {
   if (socket.readyState !== WebSocket.OPEN) return false;

@@ -97,6 +97,17 @@ export function hasAnswer(called: Promise<unknown>): Promise<boolean> {
   return resultOr(false, answered);
 }
 
+/** Of a relay shard or a home. When it resolves, no device of the user relies on an older answer. @throws RefusedError */
+export async function listenToFleet(env: Env, userId: number, shard: string): Promise<void> {
+  while (!(await callFleetDirectory(env, userId, 'idempotent').listen(userId, shard)));
+}
+
+/** For a shard that listens: the directory may have been restored without it. */
+export async function confirmFleet(env: Env, userId: number, shard: string): Promise<void> {
+  const isListening = await resultOr(true, callFleetDirectory(env, userId, 'idempotent').confirm(userId, shard));
+  if (!isListening) await resultOr(undefined, listenToFleet(env, userId, shard));
+}
+
 /** The shard of a client address; stable, so that one address does not wake them all. */
 export function relayShardOf(address: string, shards: number): string {
   return `relay-${fingerprint(address) % shards}`;

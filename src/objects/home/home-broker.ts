@@ -10,11 +10,11 @@ import { refuse, wireErrorOf, type Outcome, type Refusal } from '../../domain/re
 import { fullBucket, takeToken } from '../../domain/token-bucket.ts';
 import { toIso } from '../../domain/time.ts';
 import { parseFilter } from '../../domain/topics.ts';
-import { describeError, log } from '../../log.ts';
+import { log } from '../../log.ts';
 import { recordTopic } from '../../protocol/relay.ts';
-import { inBackground } from '../calls/background.ts';
+import { inBackground, orFailed } from '../calls/background.ts';
 import type { RelayRun } from '../calls/push-to-relays.ts';
-import { callDevice, callFleetDirectory, hasAnswer, resultOr } from '../calls/stubs.ts';
+import { callDevice, confirmFleet, hasAnswer, listenToFleet } from '../calls/stubs.ts';
 import { HomeClients } from './clients.ts';
 import { HomeDevices, type HomeOwner } from './devices.ts';
 
@@ -25,6 +25,7 @@ const ownerRow = 'owner';
 const orderRate = { burst: homeLimits.ordersPerSecond, perSecond: homeLimits.ordersPerSecond };
 
 export class HomeBroker extends DurableObject<Env> {
+  readonly #name = this.ctx.id.name ?? '';
   #owner = this.ctx.storage.kv.get<HomeOwner>(ownerRow);
   readonly #orders = fullBucket(orderRate, Date.now());
   /** Grows with each end of the key: a login that was under way does not count. */
@@ -105,27 +106,17 @@ export class HomeBroker extends DurableObject<Env> {
     if (this.#listening !== undefined && isHeard) return;
     // What changed while nobody listened was not heard.
     if (!isHeard) this.#devices.forgetAll();
-    this.#listening = hasAnswer(this.#listen());
+    const { userId } = this.#owner?.actor ?? {};
+    if (userId === undefined) return;
+    this.#listening = hasAnswer(listenToFleet(this.env, userId, this.#name));
     inBackground(this.ctx, 'listen to devices', this.#listening);
-  }
-
-  async #listen(): Promise<void> {
-    if (this.#owner === undefined) return;
-    const { userId } = this.#owner.actor;
-    while (!(await callFleetDirectory(this.env, userId, 'idempotent').listen(userId, this.ctx.id.name ?? '')));
   }
 
   /** What a call of `end` or of the directory missed. */
   async #check(): Promise<void> {
-    const hasKey = await this.#hasKey().catch((error: unknown) => {
-      log('warn', 'API key of a home not checked', { home: this.ctx.id.name, ...describeError(error) });
-      return true;
-    });
-    if (!hasKey) this.end();
-    if (!hasKey || this.#owner === undefined) return;
-    const { userId } = this.#owner.actor;
-    const directory = callFleetDirectory(this.env, userId, 'idempotent');
-    if (!(await resultOr(true, directory.confirm(userId, this.ctx.id.name ?? '')))) await this.#listen();
+    const hasKey = await orFailed('API key of a home not checked', { home: this.#name }, this.#hasKey());
+    if (hasKey === false) this.end();
+    else if (this.#owner !== undefined) await confirmFleet(this.env, this.#owner.actor.userId, this.#name);
   }
 
   /** An order that was refused shows in the device's outcome: MQTT 3.1.1 has no other way to say it. */
@@ -134,17 +125,17 @@ export class HomeBroker extends DurableObject<Env> {
     if (meant === undefined || action === 'birth') return 0;
     const { deviceId } = meant;
     const time = toIso(Date.now());
-    const outcome = await this.#give(deviceId, action, payload, isRedelivery).catch((error: unknown) => {
-      log('warn', 'order of a home failed', { home: this.ctx.id.name, deviceId, ...describeError(error) });
-      return refuse({ kind: 'internal_error' });
-    });
+    const about = { home: this.#name, deviceId };
+    const given = this.#give(deviceId, action, payload, isRedelivery);
+    const answer = await orFailed('order of a home failed', about, given);
+    const outcome = answer === 'failed' ? refuse({ kind: 'internal_error' }) : answer;
     if (outcome.ok) {
       this.#devices.noteChanged(deviceId, false);
       return 0;
     }
     const { refusal } = outcome;
     const { message, detail } = wireErrorOf(refusal);
-    log('info', 'order of a home refused', { home: this.ctx.id.name, deviceId, ...refusal });
+    log('info', 'order of a home refused', { ...about, ...refusal });
     const reason = detail === undefined ? message : `${message}: ${detail}`;
     const command = `${action} ${payload ?? ''}`.slice(0, 64);
     this.#devices.noteRefused(deviceId, { state: 'refused', reason, command, time });

@@ -18,11 +18,8 @@ import { refusedDirectLoginEvent } from '../../protocol/log-events.ts';
 import { malformedClauses } from '../../protocol/mqtt-codec/malformed.ts';
 import { pubackType, publishType } from '../../protocol/mqtt-codec/packet-reader.ts';
 import { encodeConnack, encodeDisconnect, type Announced } from '../../protocol/mqtt-codec/server-packets.ts';
-import { answerClose, closeIfOpen } from '../calls/open-socket.ts';
+import { answerClose, clientAddressOf, closeIfOpen } from '../calls/open-socket.ts';
 import { DirectConnection } from './connection.ts';
-
-/** Set by the Worker on the request that opens a socket: the client's address, encoded as a part of a URL. */
-export const directAddressHeader = 'X-Direct-Client-Address';
 
 /** Asked by the Worker that carries a socket: the answer comes behind all that was sent before, and wakes no object. */
 export const takenCheck = { ask: 'taken?', answer: 'taken' } as const;
@@ -54,7 +51,7 @@ export abstract class MqttSockets<Action extends string> {
   protected abstract ended(connection: DirectConnection, end: DirectEnd): void;
 
   accept(request: Request): Response {
-    const address = decodeURIComponent(request.headers.get(directAddressHeader) ?? '');
+    const address = clientAddressOf(request);
     const { 0: client, 1: server } = new WebSocketPair();
     this.#ctx.acceptWebSocket(server);
     const connection = new DirectConnection(server, { phase: 'connecting', address, session: null });

@@ -4,18 +4,18 @@ import { DurableObject } from 'cloudflare:workers';
 import { fingerprint } from '../../domain/fingerprint.ts';
 import { describeError } from '../../log.ts';
 import { maxRelayFrameBytes, type RevokeCause } from '../../protocol/relay.ts';
-import { answerClose } from '../calls/open-socket.ts';
+import { answerClose, clientAddressOf } from '../calls/open-socket.ts';
 import type { RelayRun } from '../calls/push-to-relays.ts';
 import { forgetRevokedUsers, readRevokedUsers } from '../calls/revoked-users.ts';
+import { confirmFleet } from '../calls/stubs.ts';
 import { within } from '../calls/within.ts';
 import { RelayAuthentication } from './authentication.ts';
 import { bytesOf, type PushUnderWay } from './outbox.ts';
 import { framesOf, RecentPushes } from './recent-pushes.ts';
 import { RelayRequests } from './requests.ts';
 import { deadlineOf, type RelayUser } from './rules.ts';
-import { Shard } from './shard.ts';
+import { Shard, type CloseCause } from './shard.ts';
 import { RelaySnapshots } from './snapshots.ts';
-import { relayAddressHeader, type CloseCause } from './socket.ts';
 
 /** Sooner than the caller of a push gives the shard up. */
 const answerWithinMs = 1_500;
@@ -39,7 +39,7 @@ export class RelayGateway extends DurableObject<Env> {
   }
 
   override async fetch(request: Request): Promise<Response> {
-    const address = decodeURIComponent(request.headers.get(relayAddressHeader) ?? '');
+    const address = clientAddressOf(request);
     const limit = this.#shard.limitReached(address);
     if (limit !== undefined) return Response.json(limit, { status: 429 });
     const { 0: client, 1: server } = new WebSocketPair();
@@ -198,7 +198,7 @@ export class RelayGateway extends DurableObject<Env> {
 
   async #confirmFleets(): Promise<void> {
     const due = this.#shard.subscribers.fleetUsers().filter(isDue);
-    await Promise.all(due.slice(0, checksAtOnce).map((userId) => this.#authentication.confirmFleet(userId)));
+    await Promise.all(due.slice(0, checksAtOnce).map((userId) => confirmFleet(this.env, userId, this.#shard.name)));
   }
 
   async #endMissedUsers(): Promise<void> {

@@ -5,12 +5,12 @@ import { parseJson } from '../../domain/json.ts';
 import { RefusedError, refuse, wireErrorOf, type Outcome } from '../../domain/refusal.ts';
 import { parseMessagingName } from '../../domain/topics.ts';
 import { describeError } from '../../log.ts';
+import { statusByError, type ErrorMessage } from '../../protocol/error-status.ts';
 import { relayRequestSchema, type RelayReply, type RelayRequest } from '../../protocol/relay.ts';
 import type { AuthRequest, RelayAuthentication } from './authentication.ts';
 import { checkPublish, checkSubscription, hideForeign, notAuthenticated, type SubscriptionTarget } from './rules.ts';
-import type { Shard } from './shard.ts';
+import { maxAttachmentBytes, type Shard } from './shard.ts';
 import type { RelaySnapshots } from './snapshots.ts';
-import { maxAttachmentBytes, relayCodeOf } from './socket.ts';
 import { callDevice } from '../calls/stubs.ts';
 
 const maxFailedAuths = 3;
@@ -187,3 +187,8 @@ export class RelayRequests {
 
 const done: Outcome<null> = { ok: true, value: null };
 const tooFast = refuse({ kind: 'rate_limited', limit: 'relayFramesPerSecond', retryAfterSeconds: 1 });
+
+/** Contract 7, as over HTTP. Frames have no code of their own for too many requests. */
+function relayCodeOf(message: ErrorMessage): number {
+  return message === 'too_many_requests' ? 400 : statusByError[message];
+}

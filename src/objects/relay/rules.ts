@@ -1,49 +1,28 @@
 // What the relay knows of a client, and what follows from that alone. Pure; whether a device exists and whose it is, only
 // its session knows.
-import { z } from 'zod';
+import type { Actor } from '../../domain/access.ts';
 import { refuse, type Outcome, type Refusal } from '../../domain/refusal.ts';
 import { mayUse, rightsOfDevice } from '../../domain/topic-rights.ts';
 import { messagingName, parseFilter, parseFleetFilter, parseTopic, type DeviceIdentity } from '../../domain/topics.ts';
 import type { TopicAction } from '../../protocol/mqtt.ts';
-import { keyScopes } from '../../protocol/vocabulary.ts';
+
+export type RelayDevice = { kind: 'device'; generation: number } & DeviceIdentity;
+/** `expiresAtMs`: of its token; null for an API key. */
+export type RelayUser = { kind: 'user'; expiresAtMs: number | null } & Actor;
+export type RelayIdentity = RelayDevice | RelayUser;
 
 /** The attachment of a socket. */
-export const relayClientSchema = z.object({
-  socketId: z.string(),
+export type RelayClient = {
+  socketId: string;
   /** An IPv6 address counts by its /64 network. */
-  address: z.string(),
-  openedAtMs: z.number(),
-  failedAuths: z.number(),
-  who: z
-    .discriminatedUnion('kind', [
-      z.object({
-        kind: z.literal('device'),
-        productKey: z.string(),
-        deviceId: z.string(),
-        generation: z.number(),
-      }),
-      /** With an Actor. */
-      z.object({
-        kind: z.literal('user'),
-        userId: z.number(),
-        /** When its token expires; null for an API key. */
-        expiresAtMs: z.number().nullable(),
-        keyId: z.string().nullable(),
-        scopes: z.array(z.enum(keyScopes)).readonly().nullable(),
-        productKey: z.string().nullable(),
-        deviceIds: z.array(z.string()).readonly().nullable().exactOptional(),
-      }),
-    ])
-    .nullable(),
-  filters: z.array(z.string()),
+  address: string;
+  openedAtMs: number;
+  failedAuths: number;
+  who: RelayIdentity | null;
+  filters: string[];
   /** Closed by this side; the client has not answered yet. */
-  isEnded: z.boolean(),
-});
-
-export type RelayClient = z.infer<typeof relayClientSchema>;
-export type RelayIdentity = NonNullable<RelayClient['who']>;
-export type RelayDevice = Extract<RelayIdentity, { kind: 'device' }>;
-export type RelayUser = Extract<RelayIdentity, { kind: 'user' }>;
+  isEnded: boolean;
+};
 
 const authenticateWithinMs = 10_000;
 const maxFilters = { device: 20, user: 200 } as const;

@@ -4,19 +4,38 @@ import { readConfig } from '../../config.ts';
 import { BlockedAddresses } from '../../domain/newest.ts';
 import type { Limit } from '../../domain/refusal.ts';
 import { log } from '../../log.ts';
+import type { RevokeCause } from '../../protocol/relay.ts';
 import { parseFilter } from '../../domain/topics.ts';
 import { closeIfOpen, sendIfOpen } from '../calls/open-socket.ts';
 import type { RelayRun } from '../calls/push-to-relays.ts';
 import { FrameRates, frameLimits, socketLimitReached, socketLimits, surplusOf } from './admission.ts';
 import { Outbox, unreadLimits } from './outbox.ts';
 import { deadlineOf, isSameIdentity, type RelayClient, type RelayIdentity } from './rules.ts';
-import { readClient, writeClient, type CloseCause } from './socket.ts';
 import { Subscribers } from './subscribers.ts';
 
 /** The alarm checks all sockets this often. */
 const checkEveryMs = 60_000;
 /** No mistake of a client: each such frame takes memory of all sockets of the shard. */
 const giantFrameBytes = 64 * 1024;
+
+/** The platform refuses larger attachments. */
+export const maxAttachmentBytes = 16_384;
+
+/** Why this side closes a socket; the client gets it as the reason. */
+export type CloseCause =
+  | RevokeCause
+  | 'frame larger than 16 KiB'
+  | 'MQTT is at /mqtt/{deviceId}'
+  | 'API key deleted'
+  | 'account disabled'
+  | 'not authenticated in time'
+  | 'token expired'
+  | 'too many frames'
+  | 'too many sockets of this device'
+  | 'too many sockets of this user'
+  | 'too many sockets that have not authenticated'
+  | 'too much unread'
+  | 'too many failed authentications';
 
 export class Shard {
   readonly name: string;
@@ -173,4 +192,15 @@ export class Shard {
     writeClient(socket, ended);
     this.#clients.set(socket, ended);
   }
+}
+
+export function readClient(socket: WebSocket): RelayClient {
+  return socket.deserializeAttachment() as RelayClient;
+}
+
+/** False if it does not fit: the client needs a second socket for that many long filters. */
+export function writeClient(socket: WebSocket, client: RelayClient): boolean {
+  if (JSON.stringify(client).length > maxAttachmentBytes - 1024) return false;
+  socket.serializeAttachment(client);
+  return true;
 }

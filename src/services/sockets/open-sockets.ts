@@ -8,10 +8,9 @@ import { readHomeLogin } from '../../domain/home/clients.ts';
 import { rememberNewest } from '../../domain/newest.ts';
 import { invalidInput, notFound, RefusedError, type Limit } from '../../domain/refusal.ts';
 import { isDeviceId } from '../../domain/topics.ts';
+import { clientAddressHeader } from '../../objects/calls/open-socket.ts';
 import { callBrokerLink, callDevice, callHome, callRelay, relayShardOf } from '../../objects/calls/stubs.ts';
 import { homeOwnerHeader } from '../../objects/home/home-broker.ts';
-import { directAddressHeader } from '../../objects/mqtt/sockets.ts';
-import { relayAddressHeader } from '../../objects/relay/socket.ts';
 import { mqttSubprotocol } from '../../protocol/gateway.ts';
 import type { ConnectPacket } from '../../protocol/mqtt-codec/client-packets.ts';
 import type { ServiceContext } from '../../context.ts';
@@ -35,7 +34,7 @@ export function openBridgeLink({ env }: ServiceContext, request: Request): Promi
 /** One client address stays on one shard, which therefore counts its sockets exactly. */
 export async function openRelay({ env, config, clientAddress }: ServiceContext, request: Request) {
   const shard = relayShardOf(clientAddress, config.relayShards);
-  const response = await callRelay(env, shard, 'once').fetch(withHeader(request, relayAddressHeader, clientAddress));
+  const response = await callRelay(env, shard, 'once').fetch(withAddress(request, clientAddress));
   const { webSocket } = response;
   if (webSocket !== null) return answerUpgrade(webSocket, selectSubprotocol(request));
   throw new RefusedError({ kind: 'limit_reached', limit: await response.json<Limit>() });
@@ -51,7 +50,7 @@ export async function openDevice(context: ServiceContext, request: Request, devi
     return answerUpgrade(openUnproven(context, { about: { deviceId }, admit }), subprotocol);
   }
   const device = callDevice(context.env, deviceId, 'once');
-  const { webSocket } = await device.fetch(withHeader(request, directAddressHeader, context.clientAddress));
+  const { webSocket } = await device.fetch(withAddress(request, context.clientAddress));
   if (webSocket !== null) return answerUpgrade(webSocket, subprotocol);
   rememberNewest(missing, deviceId, { untilMs: nowMs + rememberMissingMs }, maxMissing);
   throw notFound('device', deviceId);
@@ -74,7 +73,7 @@ export async function admitDevice(
   if ('refusal' in login) return login;
   const digest = await digestIfCertified(config.messagingSecrets, login.device, login.password);
   if (!digest.ok) return { refusal: connectRefusalOf(digest.refusal), because: digest.refusal };
-  return openObject(callDevice(env, deviceId, 'once'), { [directAddressHeader]: clientAddress });
+  return openObject(callDevice(env, deviceId, 'once'), { [clientAddressHeader]: clientAddress });
 }
 
 async function admitHome(context: ServiceContext, packet: ConnectPacket): Promise<Admission> {
@@ -84,7 +83,7 @@ async function admitHome(context: ServiceContext, packet: ConnectPacket): Promis
   if (!key.ok) return { refusal: connectRefusalOf(key.refusal), because: key.refusal };
   if (!hasScope(key.value, 'readReports')) return { refusal: 'not_authorized' };
   const headers = {
-    [directAddressHeader]: context.clientAddress,
+    [clientAddressHeader]: context.clientAddress,
     [homeOwnerHeader]: JSON.stringify({ actor: actorOf(key.value), origin: new URL(context.requestUrl).origin }),
   };
   return openObject(callHome(context.env, login.keyId, 'once'), headers);
@@ -102,9 +101,9 @@ async function openObject(object: Pick<Fetcher, 'fetch'>, given: Record<string, 
   }
 }
 
-function withHeader(request: Request, name: string, address: string): Request {
+function withAddress(request: Request, address: string): Request {
   const headers = new Headers(request.headers);
-  headers.set(name, encodeURIComponent(address));
+  headers.set(clientAddressHeader, encodeURIComponent(address));
   return new Request(request, { headers });
 }
 

@@ -3,7 +3,7 @@
 import { base64url } from 'jose';
 import { expect, inject, it } from 'vitest';
 import { encryptPush, readVapidKeys } from '../../../src/crypto/web-push.ts';
-import { pushMessage } from '../../../src/objects/inbox/push-message.ts';
+import { pushMessage } from '../../../src/objects/inbox/user-inbox.ts';
 import type { Pushed } from '../../../rig/inputs/pushed.ts';
 
 /** RFC 8291, section 5 and appendix A. */
@@ -22,12 +22,12 @@ const example = {
 
 const { url, keys } = inject('pushService');
 const vapid = readVapidKeys(example.privateKey, 'mailto:operator@example.com')!;
-const options = { ttlSeconds: 86_400, topic: 'n_0123456789' };
+const topic = 'n_0123456789';
 
 let count = 0;
 async function push(status: string, text: string, p256dh = keys.p256dh) {
   const endpoint = `${url}/${status}/${++count}`;
-  const outcome = await pushMessage(vapid, { endpoint, keys: { ...keys, p256dh } }, text, options);
+  const outcome = await pushMessage(vapid, { endpoint, keys: { ...keys, p256dh } }, text, topic);
   const received = await (await fetch(endpoint)).json<Pushed[]>();
   return { outcome, received };
 }
@@ -54,7 +54,7 @@ it('is read by the browser, and its token by the push service', async () => {
   const text = JSON.stringify({ cause: 'offline', deviceName: 'Lamp “Küche” 💡', filling: 'x'.repeat(2_900) });
   const { outcome, received } = await push('201', text);
   expect(outcome).toBe('sent');
-  const headers = { ttl: '86400', topic: options.topic, urgency: 'high', 'content-encoding': 'aes128gcm' };
+  const headers = { ttl: '86400', topic, urgency: 'high', 'content-encoding': 'aes128gcm' };
   const claims = { aud: url, sub: vapid.contact };
   expect(received).toMatchObject([{ text, headers, key: vapid.publicKey, claims }]);
   expect(Number(received[0]!.headers['content-length'])).toBeLessThanOrEqual(4_096);
@@ -77,6 +77,6 @@ it.each([
 });
 
 it('fails if the push service cannot be reached, and ends a subscription whose key is none', async () => {
-  expect(await pushMessage(vapid, { endpoint: 'http://127.0.0.1:1/', keys }, '{}', options)).toBe('failed');
+  expect(await pushMessage(vapid, { endpoint: 'http://127.0.0.1:1/', keys }, '{}', topic)).toBe('failed');
   expect(await push('201', '{}', `B${'A'.repeat(86)}`)).toEqual({ outcome: 'gone', received: [] });
 });

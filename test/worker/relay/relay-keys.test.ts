@@ -3,7 +3,7 @@ import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'c
 import { env } from 'cloudflare:workers';
 import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { RelayGateway } from '../../../src/objects/relay/relay-gateway.ts';
-import { RelayKeys } from '../../../src/objects/relay/keys.ts';
+import { RelayKeys } from '../../../src/objects/relay/authentication.ts';
 import { createKey, type Key } from '../rig/authorization-callers.ts';
 import { call, createUser, makeDevice, type TestUser } from '../rig/clients/client.ts';
 import {

@@ -6,7 +6,8 @@ import { describe, expect, it, vi } from 'vitest';
 import { inPerson } from '../../../src/domain/access.ts';
 import { readConfig } from '../../../src/config.ts';
 import { topicOf } from '../../../src/domain/topics.ts';
-import { readClient } from '../../../src/objects/relay/socket.ts';
+import { readClient } from '../../../src/objects/relay/shard.ts';
+import { clientAddressHeader } from '../../../src/objects/calls/open-socket.ts';
 import { relayShardOf } from '../../../src/objects/calls/stubs.ts';
 import { send } from '../rig/clients/client.ts';
 import { provisionDevice, sessionOf, replacePassword, reportConnected, type TestDevice } from '../rig/provision.ts';
@@ -82,7 +83,7 @@ describe('sockets of one address that have not authenticated', () => {
   it('are counted by the address that the Worker saw, not by one that the client names', async () => {
     const address = newAddress();
     await openMany(address, unauthenticatedPerAddress);
-    const headers = { Upgrade: 'websocket', ...from(address), 'X-Relay-Client-Address': '192.0.2.1' };
+    const headers = { Upgrade: 'websocket', ...from(address), [clientAddressHeader]: '192.0.2.1' };
     expect((await send('GET', '/mqtt', { headers })).status).toBe(429);
   });
 
