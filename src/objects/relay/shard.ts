@@ -199,7 +199,7 @@ export function readClient(socket: WebSocket): RelayClient {
 }
 
 /** False if it does not fit: the client needs a second socket for that many long filters. */
-export function writeClient(socket: WebSocket, client: RelayClient): boolean {
+function writeClient(socket: WebSocket, client: RelayClient): boolean {
   if (JSON.stringify(client).length > maxAttachmentBytes - 1024) return false;
   socket.serializeAttachment(client);
   return true;
