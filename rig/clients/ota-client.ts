@@ -56,7 +56,7 @@ export class OtaDevice {
     this.#publicKey = publicKey;
     this.activation = activation;
     this.#api = api;
-    writeFileSync(join(this.state, 'key-1.pem'), publicKey);
+    writeFileSync(join(this.state, 'key.pem'), publicKey);
     writeFileSync(join(this.state, 'slot-a'), image);
     writeFileSync(join(this.state, 'slot-a.manifest'), `${signed.manifest}\n${signed.signature}\n`);
   }
