@@ -1,12 +1,8 @@
-// Gives each request its id and the service's context, and writes its one log line: what was asked, how it ended and why it was refused;
-// never a body, a query or a credential. A Worker without settings answers every path alike: the log names the settings, a stranger learns
-// only what to run.
+// Gives each request its id and writes its one log line: what was asked, how it ended and why it was refused; never a
+// body, a query or a credential.
 import type { Context } from 'hono';
 import { createMiddleware } from 'hono/factory';
 import { matchedRoutes, routePath } from 'hono/route';
-import { readConfig, SettingsError } from '../config.ts';
-import { createContext } from '../context.ts';
-import { networkOf } from '../domain/client-network.ts';
 import type { Refusal } from '../domain/refusal.ts';
 import { log } from '../log.ts';
 import { uplinkPath } from '../protocol/bridge.ts';
@@ -45,20 +41,3 @@ export function noteRefusal(c: Context<AppEnv>, refusal: Refusal): void {
   if (c.var.refusal === undefined) c.set('refusal', refusal);
   else log('info', 'refused as well', { requestId: c.var.requestId, refusal });
 }
-
-const notConfigured = 'not configured: run `npm run dev` once on a laptop, `npm run deploy` for a deployment';
-
-export const createServiceContext = createMiddleware<AppEnv>(async (c, next) => {
-  try {
-    const address = networkOf(c.req.header('CF-Connecting-IP') ?? 'unknown');
-    // Behind a proxy that ends TLS. Addresses that are handed out begin with the scheme that the client sees.
-    const isTls = c.req.header('X-Forwarded-Proto') === 'https';
-    const url = isTls ? c.req.url.replace(/^http:/, 'https:') : c.req.url;
-    c.set('context', createContext(c.env, readConfig(c.env), address, url));
-  } catch (error) {
-    if (!(error instanceof SettingsError)) throw error;
-    log('error', 'settings', { requestId: c.var.requestId, error: error.message });
-    return c.json({ code: 503, message: notConfigured, data: null }, 503);
-  }
-  await next();
-});

@@ -1,5 +1,5 @@
 // One campaign: offers firmware to the devices of a product, wave by wave, and pauses itself if a wave goes wrong. Each device decides about
-// its update; this object asks it, at once when the device tells of a change, else ever more rarely. Works in rounds, by its alarm alone.
+// its update and reports what becomes of it; this object asks as well, ever more rarely. Works in rounds, by its alarm.
 import { DurableObject } from 'cloudflare:workers';
 import { openDatabase } from '../db/client.ts';
 import { listDevicesAfter } from '../db/devices/devices.ts';

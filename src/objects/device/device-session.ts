@@ -200,7 +200,7 @@ export class DeviceSession extends DurableObject<Env> {
     return this.#device.ask(actor, 'readReports', viewFirmware);
   }
 
-  /** What became of the offer of a campaign. `usuallyAway`: of the device's last days; null if not `isNew`. */
+  /** What became of the offer of a campaign. `usuallyAway`: of the device's last days; absent if not `isNew`. */
   offerUpdate(offer: Offer, isStopped: boolean, isNew: boolean): Outcome<UpdateReport & { usuallyAway?: number }> {
     const offered = this.#device.decide({ kind: 'update_offered', offer, isStopped });
     if (!offered.ok) return offered;

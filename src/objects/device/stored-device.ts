@@ -25,14 +25,12 @@ import type { Outcome } from '../../domain/refusal.ts';
 import type { DeviceIdentity } from '../../domain/topics.ts';
 import { minuteMs } from '../../domain/time.ts';
 import { describeError, log } from '../../log.ts';
-import { rejectedMessageEvent } from '../../protocol/log-events.ts';
 import { inBackground } from '../calls/background.ts';
 import { DeviceStorage } from './storage.ts';
+import { createTroubleLog } from './trouble.ts';
 
 /** An activation that read the record before the device was deleted has long ended by then. */
 const keepTombstoneMs = 60 * minuteMs;
-
-const troubleLineEveryMs = 10_000;
 
 /**
  * `effects` runs what a decision wants done; `sockets` have received packets that the state does not know yet; `fleets` has what
@@ -264,32 +262,4 @@ function commandsNamedBy(event: DeviceEvent): string[] {
     default:
       return [];
   }
-}
-
-/**
- * Log lines for the maker of a device: a message that is not used, a refused login. A few a minute for each device, however many
- * there are; all that is kept of them is in the device's properties and events.
- * @param showsText whether a line may hold what the device sent
- */
-function createTroubleLog(deviceId: string, showsText: boolean) {
-  const linedAtMs = new Map<string, number>();
-  const line = (event: string, fields: { reason: string } & Record<string, unknown>, nowMs: number): void => {
-    const name = `${event} ${fields.reason}`;
-    if (nowMs - (linedAtMs.get(name) ?? -Infinity) < troubleLineEveryMs) return;
-    linedAtMs.set(name, nowMs);
-    log('info', event, { deviceId, ...fields });
-  };
-  return (before: DeviceState, { lastRejected, counts }: DeviceState, nowMs: number): void => {
-    for (const entry of counts) {
-      if (before.counts.includes(entry)) continue;
-      const { status, reason } = entry;
-      if (status === 'message_rejected') {
-        const read = lastRejected !== before.lastRejected && lastRejected?.reason === reason ? lastRejected : undefined;
-        const text = showsText ? read?.text : undefined;
-        line(rejectedMessageEvent, { topic: entry.detail, reason, dropped: read?.dropped, text }, nowMs);
-      } else if (status === 'flooded') line(rejectedMessageEvent, { reason }, nowMs);
-      else if (status === 'login_refused')
-        line('device login refused', { reason, countInHour: entry.count, address: entry.address }, nowMs);
-    }
-  };
 }

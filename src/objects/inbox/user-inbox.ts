@@ -3,27 +3,21 @@
 import { DurableObject } from 'cloudflare:workers';
 import { readConfig } from '../../config.ts';
 import { createId } from '../../crypto/secrets.ts';
-import { encryptPush, signVapid, type VapidKeys } from '../../crypto/web-push.ts';
 import { isWithinHours } from '../../domain/device/times/calendar.ts';
 import { fingerprint } from '../../domain/fingerprint.ts';
 import { viewNotice, type KeptNotice, type NoticeChange } from '../../domain/notices.ts';
 import { accept, refuse, type Outcome } from '../../domain/refusal.ts';
-import { dayMs, hourMs, minuteMs, secondMs } from '../../domain/time.ts';
-import { describeError, log } from '../../log.ts';
+import { hourMs, minuteMs } from '../../domain/time.ts';
 import type { NoticeSettings, PushSubscriptionBody } from '../../protocol/http/notices.ts';
+import { pushMessage, type PushOutcome } from './push-message.ts';
 
 const maxNotices = 100;
 const maxSubscriptions = 10;
 const pushesPerHour = 20;
 /** A push that failed is tried once more. */
 const pushAgainAfterMs = minuteMs;
-const pushLifeSeconds = dayMs / 1000;
-const pushAnswerWithinMs = 10 * secondMs;
 
 export type Subscription = PushSubscriptionBody & { subscriptionId: string; createdAtMs: number };
-
-/** `gone`: the subscription has ended and never takes a message again. */
-type PushOutcome = 'sent' | 'gone' | 'failed';
 
 /** One row. Oldest first. */
 type Inbox = {
@@ -133,42 +127,5 @@ export class UserInbox extends DurableObject<Env> {
 
   #put(change: Partial<Inbox>): void {
     this.ctx.storage.kv.put<Inbox>('inbox', { ...this.read(), ...change });
-  }
-}
-
-/**
- * One push message to the push service of a browser (RFC 8030): no redirects, 10 s in all, nothing of the answer is read.
- * @param topic at most 32 characters of base64url: a message replaces one of the same topic that still waits for the browser
- */
-export async function pushMessage(
-  keys: VapidKeys,
-  { endpoint, keys: browserKeys }: PushSubscriptionBody,
-  payload: string,
-  topic: string,
-): Promise<PushOutcome> {
-  // The rest of the address lets everybody push who knows it.
-  const { host } = new URL(endpoint);
-  try {
-    const headers = {
-      Authorization: await signVapid(keys, endpoint),
-      'Content-Encoding': 'aes128gcm',
-      'Content-Type': 'application/octet-stream',
-      TTL: String(pushLifeSeconds),
-      Topic: topic,
-      // Phones that save power get other messages late.
-      Urgency: 'high',
-    };
-    const body = await encryptPush(payload, browserKeys);
-    const signal = AbortSignal.timeout(pushAnswerWithinMs);
-    const answer = await fetch(endpoint, { method: 'POST', headers, body, redirect: 'manual', signal });
-    await answer.body?.cancel();
-    const { ok, status } = answer;
-    if (!ok) log('warn', 'push refused', { host, status });
-    if (status === 404 || status === 410) return 'gone';
-    return ok ? 'sent' : 'failed';
-  } catch (error) {
-    log('warn', 'push failed', { host, ...describeError(error) });
-    // WebCrypto's error for a key of the browser that is no key.
-    return error instanceof DOMException && error.name === 'DataError' ? 'gone' : 'failed';
   }
 }

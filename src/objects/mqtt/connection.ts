@@ -4,11 +4,9 @@ import type { DirectSession } from '../../domain/direct/session.ts';
 import type { Config } from '../../config.ts';
 import { PacketReader, type RawPacket, type Unreadable } from '../../protocol/mqtt-codec/packet-reader.ts';
 import { sendIfOpen } from '../calls/open-socket.ts';
+import { PacketGathering } from './packet-gathering.ts';
 import { fullBucket, takeToken, type Bucket } from '../../domain/token-bucket.ts';
 import { directLimits } from '../../domain/direct/direct-limits.ts';
-
-/** A device answers a command with a reply and a report, without awaiting the acknowledgement of the first. */
-const takenAtOnce = 2;
 
 /** What survives a sleep of the object. Not the beginning of a packet: the timer for its rest keeps the object awake. */
 type Attachment = {
@@ -93,47 +91,5 @@ export class DirectConnection {
   clearDeadline(): void {
     clearTimeout(this.#deadline);
     this.#deadline = null;
-  }
-}
-
-/**
- * When the packets of one connection are taken: at once if the device waits for each acknowledgement, else together with the packets
- * that follow. So a busy device's messages share a write, and a command's acknowledgement shares it with the reply.
- */
-export class PacketGathering {
-  #isPipelining = false;
-  /** Packets taken since the device could last read an acknowledgement. */
-  #unread = 0;
-  #timer: ReturnType<typeof setTimeout> | null = null;
-  #held: ReturnType<typeof setTimeout> | null = null;
-
-  get isWaiting(): boolean {
-    return this.#timer !== null;
-  }
-
-  /** `delivery`: an acknowledgement that nobody waits for. @param take answers how many messages it acknowledged */
-  come(first: 'message' | 'delivery' | 'other', gatherMs: number, take: () => number): void {
-    if (this.isWaiting) return;
-    const isBehindDelivery = this.#held !== null;
-    clearTimeout(this.#held);
-    this.#held = null;
-    if (first === 'delivery' && !isBehindDelivery) {
-      this.#held = setTimeout(() => {
-        this.#held = null;
-        take();
-      }, gatherMs);
-      return;
-    }
-    if (first === 'message' && (this.#unread >= takenAtOnce || this.#isPipelining)) {
-      this.#timer = setTimeout(() => {
-        this.#timer = null;
-        this.#isPipelining = take() > 1;
-      }, gatherMs);
-      return;
-    }
-    if (take() === 0) return;
-    this.#unread += 1;
-    // Behind everything that has come already.
-    if (this.#unread === 1) setTimeout(() => (this.#unread = 0), 0);
   }
 }

@@ -1,7 +1,7 @@
 // When packets are taken at once and when together. Time is faked; the order of frames and timers in the real runtime is
 // in test/worker/direct/direct-frames.test.ts.
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { PacketGathering } from '../../../src/objects/mqtt/connection.ts';
+import { PacketGathering } from '../../../src/objects/mqtt/packet-gathering.ts';
 
 const gatherMs = 7;
 

@@ -3,7 +3,7 @@
 import { base64url } from 'jose';
 import { expect, inject, it } from 'vitest';
 import { encryptPush, readVapidKeys } from '../../../src/crypto/web-push.ts';
-import { pushMessage } from '../../../src/objects/inbox/user-inbox.ts';
+import { pushMessage } from '../../../src/objects/inbox/push-message.ts';
 import type { Pushed } from '../../../rig/inputs/pushed.ts';
 
 /** RFC 8291, section 5 and appendix A. */

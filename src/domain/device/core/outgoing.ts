@@ -268,9 +268,10 @@ const typeOfChange: { [Change in JournalEntry['reason']]?: EventType } = {
 function historyEvent(noted: HistoryEntry, nowMs: number): Draft | undefined {
   if (noted.kind === 'run') return { type: 'run.settled', time: nowMs, data: viewRun(noted.entry) };
   if (noted.kind !== 'journal') return undefined;
-  const { time, address: _, ...data } = noted.entry;
-  const type = typeOfChange[data.reason];
-  return type && { type, time, data };
+  const { entry } = noted;
+  const { reason, time } = entry;
+  const type = typeOfChange[reason];
+  return type && { type, time, data: 'email' in entry ? { reason, email: entry.email, role: entry.role } : { reason } };
 }
 
 /** What is announced: a device that is back within its product's grace was not away. */
