@@ -11,7 +11,6 @@
 #include <mbedtls/md.h>
 #include <mbedtls/pk.h>
 #include <mosquitto.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -52,11 +51,6 @@ static const char *setting(const char *name, const char *otherwise) { return get
 
 static const char *text_of(const cJSON *json, const char *name) {
   return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, name)) ?: "";
-}
-
-// Ends the process as a power cut would, if CUT_STEP names this step.
-static void cut_at_step(const char *step) {
-  if (strcmp(setting("CUT_STEP", ""), step) == 0) raise(SIGKILL);
 }
 
 static long now_ms(void) {
@@ -146,7 +140,6 @@ static void boot(void) {
   is_trial = state[1] == '?';
   // The new image runs once, unless it confirms itself.
   if (is_trial) keep_slot(kept);
-  if (is_trial) cut_at_step("trying");
   slot = is_trial ? 1 - kept : kept;
   booted = read_slot(slot);
   if (booted != NULL) return;
@@ -183,7 +176,6 @@ static void on_publish(struct mosquitto *, void *, int) {
   unconfirmed--;
   if (is_informed) return;
   if (is_trial) keep_slot(slot);
-  if (is_trial) cut_at_step("confirmed");
   is_trial = false;
   is_informed = true;
   alarm(0);
@@ -297,7 +289,6 @@ static const char *problem_of(const cJSON *manifest) {
 static bool run_update(void) {
   int other = 1 - slot;
   char present[SIGNED_MAX];
-  size_t cut_at = (size_t)atol(setting("CUT_AT", "0"));
   update = RUNNING;
   if (!fetch(true, 0, sizeof bytes)) return false;
   cJSON *manifest = read_manifest(bytes, part.count);
@@ -308,19 +299,14 @@ static bool run_update(void) {
   bool is_same = read_file(manifests[other], present, sizeof present) == part.count && memcmp(present, bytes, part.count) == 0;
   // Bytes of another image must not count as a part of this one: they go before the manifest comes.
   size_t have = write_file(images[other], is_same ? O_APPEND : O_TRUNC, "", 0);
-  cut_at_step("emptied");
   replace_file(manifests[other], bytes, part.count);
-  cut_at_step("manifest");
   printf("begin at=%zu\n", have);
   publish("progress", "{\"step\":\"accepted\"}");
   bool is_resumed = have > 0;
   while (have < size) {
     if (!fetch(false, have, MIN(is_over_mqtt ? MQTT_PART_MAX : HTTP_PART_MAX, size - have))) return false;
-    size_t count = have < cut_at && cut_at < have + part.count ? cut_at - have : part.count;
-    have = write_file(images[other], O_APPEND, bytes, count);
-    if (have == cut_at) raise(SIGKILL);
+    have = write_file(images[other], O_APPEND, bytes, part.count);
   }
-  cut_at_step("last-byte");
   manifest = read_slot(other);
   cJSON_Delete(manifest);
   if (manifest == NULL) {
@@ -329,11 +315,8 @@ static bool run_update(void) {
     update = is_resumed ? OFFERED : RUNNING;
     return is_resumed ? false : fail("wrong_sha256");
   }
-  cut_at_step("verified");
   publish("progress", "{\"step\":\"downloaded\"}");
-  cut_at_step("before-switch");
   replace_file("boot", slot == 0 ? "a?" : "b?", 2);
-  cut_at_step("after-switch");
   publish("progress", "{\"step\":\"restarting\"}");
   return true;
 }

@@ -1,4 +1,4 @@
-// The device of examples/ota-client: builds it with checks of its memory, gives it a folder, and starts it as often as it boots.
+// The device of examples/ota-client: builds it with checks of its memory and a power that can fail, gives it a folder, and starts it as often as it boots.
 // Asserts nothing but that those checks found no error.
 import { execFileSync, spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { hash, verify } from 'node:crypto';
@@ -14,6 +14,7 @@ import { makeTempDir } from '../temp-dirs.ts';
 import type { Activation } from './accounts.ts';
 
 const source = fileURLToPath(new URL('../../examples/ota-client', import.meta.url));
+const powerCut = fileURLToPath(new URL('power-cut.c', import.meta.url));
 const headers = ['mosquitto.h', 'cjson/cJSON.h', 'mbedtls/pk.h', 'curl/curl.h'];
 const packages = 'gcc make libmosquitto-dev libcjson-dev libmbedtls-dev libcurl4-openssl-dev';
 const sanitizerExitCode = 99;
@@ -30,12 +31,15 @@ function canCompile(): boolean {
 /** The path of the program. */
 export function buildOtaClient(): string {
   const program = join(makeTempDir('ota-client'), 'ota-client');
-  execFileSync('make', ['--silent', '-C', source, 'SANITIZE=1', `OUT=${program}`]);
+  execFileSync('make', ['--silent', '-C', source, 'SANITIZE=1', `OUT=${program}`, `AROUND=${powerCut}`]);
   return program;
 }
 
-/** `waitMs`: in place of all its waits; it gives up after eight of them without an answer. */
-export type BootOptions = { api?: string; waitMs?: number; isOverMqtt?: boolean; cutAt?: number; cutStep?: string };
+/**
+ * `waitMs`: in place of all its waits; it gives up after eight of them without an answer. The power fails after byte `cutAt` of an image,
+ * or after `cutAfter` changes of its files; 0 stands for never.
+ */
+export type BootOptions = { api?: string; waitMs?: number; isOverMqtt?: boolean; cutAt?: number; cutAfter?: number };
 
 export class OtaDevice {
   readonly state = makeTempDir('ota-device');
@@ -61,7 +65,7 @@ export class OtaDevice {
     writeFileSync(join(this.state, 'slot-a.manifest'), `${signed.manifest}\n${signed.signature}\n`);
   }
 
-  boot({ api = this.#api, waitMs = 2_000, isOverMqtt = false, cutAt, cutStep }: BootOptions = {}): OtaBoot {
+  boot({ api = this.#api, waitMs = 2_000, isOverMqtt = false, cutAt = 0, cutAfter = 0 }: BootOptions = {}): OtaBoot {
     const { clientId, password, port } = this.activation.mqtt;
     const env = {
       MQTT_NAME: clientId,
@@ -69,10 +73,10 @@ export class OtaDevice {
       MQTT_PORT: String(port),
       API: api,
       WAIT_MS: String(waitMs),
+      CUT_AT: String(cutAt),
+      CUT_AFTER: String(cutAfter),
       ASAN_OPTIONS: `exitcode=${sanitizerExitCode}`,
       ...(isOverMqtt && { OVER_MQTT: '1' }),
-      ...(cutAt !== undefined && { CUT_AT: String(cutAt) }),
-      ...(cutStep !== undefined && { CUT_STEP: cutStep }),
     };
     const started = spawn(this.#program, { cwd: this.state, env, stdio: ['ignore', 'pipe', 'pipe'] });
     this.#last = started;

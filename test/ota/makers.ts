@@ -98,7 +98,11 @@ export class Makers {
     let last: DeviceFirmware | undefined;
     await eventually(
       () => `the end of an update: ${JSON.stringify(last)}`,
-      async () => !openStates.includes((last = await this.firmwareOf(device.activation.deviceId)).update?.state),
+      async () => {
+        const { update, installed } = (last = await this.firmwareOf(device.activation.deviceId));
+        // What was proved may be back at the old version, and not have said so yet.
+        return !openStates.includes(update?.state) && installed?.version === device.booted.version;
+      },
     );
     expect(last?.installed).toMatchObject({ ...device.booted, keys: [expect.any(String)] });
     return last?.update;
