@@ -289,6 +289,29 @@ describe.each(Object.entries(ways))('a device whose sessions are known by %s', (
     restart(silent, former, way);
     expect(outcomeOf(silent)).toBe('rolled_back');
   });
+
+  it('that was proved has rolled back when the old version is back', () => {
+    const device = downloaded(way);
+    restart(device, next, way);
+    expect(outcomeOf(device)).toBe('proved');
+    device.wait(minuteMs);
+    restart(device, former, way);
+    expect(outcomeOf(device)).toBe('rolled_back');
+    expect(device.effects.findLast(({ kind }) => kind === 'tell_campaign')).toMatchObject({
+      report: { state: 'rolled_back' },
+    });
+  });
+
+  it('knows the old version of a device that informs after its download, in the same session', () => {
+    const device = new CoreDevice(start, way.settings);
+    way.begin(device);
+    give(device);
+    fetch(device);
+    inform(device, former);
+    say(device, 'restarting');
+    restart(device, former, way);
+    expect(outcomeOf(device)).toBe('rolled_back');
+  });
 });
 
 it('a device that announces itself and informs has proved its version, also if the batch before came more slowly', () => {
@@ -319,7 +342,7 @@ const traces = fc.record({
   waitsMs: fc.array(fc.constantFrom(5 * secondMs, 5 * secondMs, minuteMs, 40 * minuteMs), { minLength: 20 }),
 });
 
-it('nothing is proved but by the new version, told in a session after a download; each update ends, and stays so', () => {
+it('nothing is proved but by the new version, told in a session after a download; each update ends, and stays so unless the old one is back', () => {
   let proofs = 0;
   fc.assert(
     fc.property(traces, ({ way, phrases: said, waitsMs }) => {
@@ -361,6 +384,8 @@ it('nothing is proved but by the new version, told in a session after a download
             expect(seen.version).toBeGreaterThan(0);
           }
           const isEnded = ['proved', 'rolled_back', 'failed', 'unknown', 'superseded'].includes(state ?? '');
+          const isBack = state === 'rolled_back' && (does === 'newer offer' || does === 'inform former');
+          if (isBack && ends.get(campaignId)?.includes('"state":"proved"')) ends.delete(campaignId);
           if (isEnded || ends.has(campaignId)) {
             const now = JSON.stringify(updateOf(device));
             expect(now).toBe(ends.get(campaignId) ?? now);

@@ -224,10 +224,14 @@ export function takeUpdateMessage(
       const { installed: before, announcedAtMs } = state.firmware;
       // Messages come in order, and their times only nearly so.
       const installed = { ...message.body, atMs: Math.max(atMs, announcedAtMs, (before?.atMs ?? 0) + 1) };
-      // What it may go back to: of a device that was offered it before it told of itself, too.
-      const isFormer = isOpen(update) && update.downloaded === null && version !== update.version;
+      // What it may go back to: of a device that was offered it, or fetched it, before it told of itself, too.
+      const isInstalled = update?.downloaded && newestSessionAtMs(state) > update.downloaded.sessionAtMs;
+      const isFormer = isOpen(update) && !isInstalled && version !== update.version;
       const noted = isFormer ? { ...update, formerVersion: version } : update;
-      return { ...state, firmware: { ...state.firmware, installed, update: noted } };
+      const next = { ...state, firmware: { ...state.firmware, installed, update: noted } };
+      // Its power failed after it had reported the new version, and before it had noted to keep it.
+      const isBack = update?.state === 'proved' && version === update.formerVersion;
+      return isBack ? end(next, 'rolled_back', null, nowMs) : next;
     }
     case 'progress':
       return isUnderWay(update) ? takeProgress(state, update, message.body, nowMs) : state;
