@@ -1,5 +1,5 @@
-// Storage of one DeviceSession: its tables, their versions, and reading and writing them. Decides nothing. Slices are JSON
-// rows that change together; an object that was never provisioned has no table, and reading it writes nothing.
+// Storage of one DeviceSession: its tables, and reading and writing them. Decides nothing. Slices are JSON rows that change together;
+// an object that was never provisioned has no table, and reading it writes nothing. `version` tells a later form of the tables apart.
 import { isKept, type Command } from '../../domain/device/commands/command-life.ts';
 import { maxOpen, type IdempotencyRecord } from '../../domain/device/commands/commands.ts';
 import {
@@ -15,25 +15,6 @@ import { runSize, type Run } from '../../domain/device/times/ledger.ts';
 import { dayMs } from '../../domain/time.ts';
 import { eventRingSize, type EventGap, type OutgoingEvent } from '../../domain/webhooks/webhooks.ts';
 
-/** One entry per version: a later version appends its statements. */
-const migrations: readonly string[] = [
-  // With a rowid: without, a row of more than a quarter of a page has its rest elsewhere, and each write changes four pages.
-  `CREATE TABLE slice (name TEXT PRIMARY KEY, json TEXT NOT NULL);
-   CREATE TABLE transition (slot INTEGER PRIMARY KEY, number INTEGER NOT NULL, json TEXT NOT NULL);
-   CREATE TABLE journal (slot INTEGER PRIMARY KEY, number INTEGER NOT NULL, json TEXT NOT NULL);
-   CREATE TABLE guest (slot INTEGER PRIMARY KEY, number INTEGER NOT NULL, json TEXT NOT NULL);
-   CREATE TABLE command (
-     slot INTEGER PRIMARY KEY, number INTEGER NOT NULL, id TEXT NOT NULL, is_open INTEGER NOT NULL, json TEXT NOT NULL
-   );
-   CREATE TABLE idempotency_record (key TEXT PRIMARY KEY, created_at INTEGER NOT NULL, json TEXT NOT NULL)
-     WITHOUT ROWID;`,
-  'CREATE INDEX idempotency_record_age ON idempotency_record (created_at)',
-  'CREATE TABLE run (slot INTEGER PRIMARY KEY, number INTEGER NOT NULL, json TEXT NOT NULL)',
-  'CREATE TABLE event (slot INTEGER PRIMARY KEY, number INTEGER NOT NULL, json TEXT NOT NULL)',
-  `CREATE TABLE day (slot INTEGER PRIMARY KEY, number INTEGER NOT NULL, json TEXT NOT NULL);
-   CREATE TABLE quarters (slot INTEGER PRIMARY KEY, number INTEGER NOT NULL, json TEXT NOT NULL);
-   CREATE TABLE hours (slot INTEGER PRIMARY KEY, number INTEGER NOT NULL, json TEXT NOT NULL);`,
-];
 /** Entries of the rings of history. */
 const ringSizes = {
   transition: historySize,
@@ -46,6 +27,19 @@ const ringSizes = {
 /** Tables that a new owner finds empty. */
 const tables = ['slice', 'command', 'idempotency_record', ...Object.keys(ringSizes)];
 
+/** With a rowid: without, a row of more than a quarter of a page has its rest elsewhere, and each write changes four pages. */
+const creation = `
+  CREATE TABLE version (id INTEGER PRIMARY KEY CHECK (id = 1), number INTEGER);
+  INSERT INTO version (id, number) VALUES (1, 1);
+  CREATE TABLE slice (name TEXT PRIMARY KEY, json TEXT NOT NULL);
+  CREATE TABLE command (
+    slot INTEGER PRIMARY KEY, number INTEGER NOT NULL, id TEXT NOT NULL, is_open INTEGER NOT NULL, json TEXT NOT NULL
+  );
+  CREATE TABLE idempotency_record (key TEXT PRIMARY KEY, created_at INTEGER NOT NULL, json TEXT NOT NULL) WITHOUT ROWID;
+  CREATE INDEX idempotency_record_age ON idempotency_record (created_at);`;
+const ringCreation = (ring: string) =>
+  `CREATE TABLE ${ring} (slot INTEGER PRIMARY KEY, number INTEGER NOT NULL, json TEXT NOT NULL)`;
+
 const idempotencyRecordLifeMs = dayMs;
 /** Beyond them the oldest is forgotten: one command in 9 s, all day. */
 const maxIdempotencyRecords = 10_000;
@@ -53,20 +47,17 @@ const maxIdempotencyRecords = 10_000;
 const cleanEvery = 64;
 
 export class DeviceStorage {
-  readonly #storage: DurableObjectStorage;
   readonly #sql: SqlStorage;
   #lastNumber: number | undefined;
 
-  constructor(storage: DurableObjectStorage) {
-    this.#storage = storage;
-    this.#sql = storage.sql;
+  constructor(sql: SqlStorage) {
+    this.#sql = sql;
   }
 
-  /** Reads the last saved state and brings the tables to the present version. Commands are read by `listOpenCommands`. */
+  /** Reads the last saved state. Commands are read by `listOpenCommands`. */
   load(settings: DeviceSettings): DeviceState | 'unused' | 'deleted' {
     if (this.#hasTable('deleted')) return 'deleted';
-    if (!this.#hasTable('version')) return 'unused';
-    this.#migrate();
+    if (!this.hasSlices()) return 'unused';
     const rows = this.#sql.exec<{ name: string; json: string }>('SELECT name, json FROM slice').toArray();
     const saved = Object.fromEntries(rows.map(({ name, json }) => [name, JSON.parse(json) as unknown]));
     const state = readState(settings, saved as SavedRows);
@@ -75,9 +66,8 @@ export class DeviceStorage {
   }
 
   create(): void {
-    this.#sql.exec('CREATE TABLE IF NOT EXISTS version (id INTEGER PRIMARY KEY CHECK (id = 1), number INTEGER)');
-    this.#sql.exec('INSERT OR IGNORE INTO version (id, number) VALUES (1, 0)');
-    this.#migrate();
+    this.#sql.exec(creation);
+    for (const ring of Object.keys(ringSizes)) this.#sql.exec(ringCreation(ring));
   }
 
   replaceByTombstone(): void {
@@ -235,16 +225,5 @@ export class DeviceStorage {
   #readJson<T>(query: string, ...bindings: (string | number)[]): T[] {
     const rows = this.#sql.exec<{ json: string }>(query, ...bindings).toArray();
     return rows.map(({ json }) => JSON.parse(json) as T);
-  }
-
-  #migrate(): void {
-    const { number } = this.#sql.exec<{ number: number }>('SELECT number FROM version').one();
-    for (const [index, statements] of migrations.entries()) {
-      if (index < number) continue;
-      this.#storage.transactionSync(() => {
-        this.#sql.exec(statements);
-        this.#sql.exec('UPDATE version SET number = ?', index + 1);
-      });
-    }
   }
 }

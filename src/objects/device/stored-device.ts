@@ -58,7 +58,7 @@ export class StoredDevice {
     this.ctx = ctx;
     this.env = env;
     this.deviceId = ctx.id.name ?? '';
-    this.storage = new DeviceStorage(ctx.storage);
+    this.storage = new DeviceStorage(ctx.storage.sql);
     this.#logTrouble = createTroubleLog(this.deviceId, readConfig(env).logsRejectedText);
     this.#device = this.storage.load(this.settings());
     if (typeof this.#device === 'string') return;

@@ -241,7 +241,7 @@ describe('Idempotency-Key', () => {
       );
       vi.spyOn(Math, 'random').mockReturnValue(0);
       const record = { key: 'newest', createdAtMs: nowMs } as IdempotencyRecord;
-      new DeviceStorage(storage).writeIdempotencyRecord(record, nowMs);
+      new DeviceStorage(storage.sql).writeIdempotencyRecord(record, nowMs);
       vi.restoreAllMocks();
       const count = 'SELECT count(*) AS count, max(created_at) AS newest FROM idempotency_record';
       const deletion = `EXPLAIN QUERY PLAN DELETE FROM idempotency_record WHERE created_at <= 1`;

@@ -226,7 +226,7 @@ it('of a product counts each device once a day, however often it is told', async
 it('keeps 400 days, 30 of quarters and 365 of hours, and none for another owner', async () => {
   const device = await inBerlin();
   const rows = await runInDurableObject(sessionOf(device.deviceId), (_, { storage }) => {
-    const kept = new DeviceStorage(storage);
+    const kept = new DeviceStorage(storage.sql);
     for (let number = 20_000; number < 20_500; number++) {
       const entry = { day: number, fromMs: 0, buckets: [] };
       kept.appendHistory([
