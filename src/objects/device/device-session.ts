@@ -80,7 +80,11 @@ export type DeviceRecord = { history: HistoryEntry[]; commands: Command[]; [slic
 const noDevice = refuse({ kind: 'not_found', what: 'device' });
 
 export class DeviceSession extends DurableObject<Env> {
-  readonly #device = new StoredDevice(this.ctx, this.env);
+  readonly #device: StoredDevice = new StoredDevice(this.ctx, this.env, () => ({
+    effects: this.#effects,
+    sockets: this.#sockets,
+    fleets: this.#fleets,
+  }));
   readonly #fleets = new DeviceFleets(this.#device);
   readonly #pushes = new RelayPushes(this.#device, this.#fleets);
   readonly #sockets = new DirectSockets(this.#device, this.#pushes);
@@ -91,11 +95,6 @@ export class DeviceSession extends DurableObject<Env> {
     pushes: this.#pushes,
     fleets: this.#fleets,
   });
-
-  constructor(ctx: DurableObjectState, env: Env) {
-    super(ctx, env);
-    this.#device.attach({ effects: this.#effects, sockets: this.#sockets, fleets: this.#fleets });
-  }
 
   /** Answers once D1 and the relay shards were told of the change. If they did not take it, the alarm tries again. */
   decide<Kind extends RequestKind>(event: EventOf<Kind>): Promise<Results[Kind]> {

@@ -17,7 +17,7 @@ import {
   type DeviceState,
 } from '../../domain/device/core/state.ts';
 import { mentionedCommands } from '../../domain/device/messages/messages.ts';
-import { noWebhooks, type Webhooks } from '../../domain/device/core/outgoing.ts';
+import type { Webhooks } from '../../domain/device/core/outgoing.ts';
 import { readersOf } from '../../domain/device/ownership/sharing.ts';
 import type { OpenSession } from '../../domain/device/presence/sessions.ts';
 import { runningCommands } from '../../domain/device/times/ledger.ts';
@@ -48,15 +48,17 @@ export class StoredDevice {
   readonly deviceId: string;
   readonly storage: DeviceStorage;
   readonly #logTrouble: ReturnType<typeof createTroubleLog>;
-  #surroundings: Surroundings | undefined;
+  readonly #surroundings: () => Surroundings;
   #device: Device;
   #saved: DeviceState | undefined;
   #hasOpenCommands = false;
   #isDirectChecked = false;
 
-  constructor(ctx: DurableObjectState, env: Env) {
+  /** @param surroundings are made with this device */
+  constructor(ctx: DurableObjectState, env: Env, surroundings: () => Surroundings) {
     this.ctx = ctx;
     this.env = env;
+    this.#surroundings = surroundings;
     this.deviceId = ctx.id.name ?? '';
     this.storage = new DeviceStorage(ctx.storage.sql);
     this.#logTrouble = createTroubleLog(this.deviceId, readConfig(env).logsRejectedText);
@@ -69,11 +71,6 @@ export class StoredDevice {
       this.#device = adoptAlarm(loaded, await ctx.storage.getAlarm(), Date.now());
     });
     inBackground(ctx, 'read alarm', adopting);
-  }
-
-  /** Once, before the first event: effects and sockets are made with this device. */
-  attach(surroundings: Surroundings): void {
-    this.#surroundings = surroundings;
   }
 
   /** For the log. */
@@ -97,7 +94,7 @@ export class StoredDevice {
   checkDirect(): void {
     this.#isDirectChecked = true;
     if (typeof this.#device === 'string' || this.#device.direct.session === null) return;
-    this.decide({ kind: 'direct_checked', open: this.#surroundings?.sockets.openSession() ?? null });
+    this.decide({ kind: 'direct_checked', open: this.#surroundings().sockets.openSession() });
   }
 
   ask<T>(actor: Actor, action: DeviceAction, query: (state: DeviceState) => T): Outcome<T> {
@@ -150,11 +147,11 @@ export class StoredDevice {
       event,
       nowMs,
       () => ({ commandId: createId('', 16), number: this.storage.nextCommandNumber() }),
-      (readers) => this.#surroundings?.fleets.webhooksOf(readers) ?? noWebhooks,
+      (readers) => this.#surroundings().fleets.webhooksOf(readers),
     );
     if (state !== before) this.#commit(before, state, nowMs);
     onWritten?.(result);
-    return { result, effectsEnded: this.#surroundings?.effects.run(effects) };
+    return { result, effectsEnded: this.#surroundings().effects.run(effects) };
   }
 
   #load(event: DeviceEvent, nowMs: number): Device {
