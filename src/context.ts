@@ -21,7 +21,7 @@ export function createContext(env: Env, config: Config, clientAddress = 'unknown
   return {
     env,
     config,
-    primary: () => openDatabase(env.DB, 'first-primary'),
+    primary: () => openDatabase(env.DB),
     replica: () => openDatabase(env.DB, 'first-unconstrained'),
     clientAddress,
     requestUrl,

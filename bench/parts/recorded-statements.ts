@@ -19,6 +19,6 @@ export async function recordStatements(query: (db: Database) => Promise<unknown>
   });
   const session = { prepare, batch: (prepared: unknown[]) => Promise.resolve(prepared.map(() => nothing)) };
   const binding = { withSession: () => session };
-  await query(openDatabase(binding, 'first-primary'));
+  await query(openDatabase(binding));
   return statements;
 }

@@ -7,7 +7,7 @@ import { SQLiteAsyncDialect, type SQLiteTable } from 'drizzle-orm/sqlite-core';
 
 export type Database = ReturnType<typeof openDatabase>;
 
-export function openDatabase(binding: D1Database, consistency: 'first-primary' | 'first-unconstrained') {
+export function openDatabase(binding: D1Database, consistency: D1SessionConstraint = 'first-primary') {
   // Drizzle calls `prepare` and `batch` only; the type of a session lacks the other members.
   const session = binding.withSession(consistency) as unknown as D1Database;
   // Without the tables: Drizzle would read their relations, which no query here uses, once more for every request.

@@ -147,7 +147,7 @@ export class BulkRun extends DurableObject<Env> {
   /** Once a minute D1 says whether account and API key of the giver are valid. Lists further devices of a product. */
   async #prepareGives({ actor, fleet, createdAtMs }: Run, nowMs: number): Promise<void> {
     const { userId, keyId } = actor;
-    const database = this.#database;
+    const database = openDatabase(this.env.DB);
     if (nowMs >= Math.max(this.#checkedAtMs, createdAtMs) + minuteMs) {
       const row = await (keyId === null ? findUser(database, userId) : findApiKey(database, keyId));
       const isValid = row !== undefined && !('disabledAt' in row && row.disabledAt !== null);
@@ -199,7 +199,7 @@ export class BulkRun extends DurableObject<Env> {
     const { device_id: deviceId, command_id: commandId, back_of: backOf } = row;
     const notTaken = async (refusal: Refusal): Promise<Change> => {
       const isAbsent = refusal.kind === 'not_found' && refusal.what === 'device';
-      const reading = isAbsent ? findDevice(this.#database, deviceId) : Promise.resolve(undefined);
+      const reading = isAbsent ? findDevice(openDatabase(this.env.DB), deviceId) : Promise.resolve(undefined);
       const record = await orFailed('record of a device not read', { deviceId }, reading);
       const isOwn = record !== 'failed' && record?.device.ownerId === actor.userId;
       const { message: reason } = wireErrorOf(isOwn ? { kind: 'device_not_activated', deviceId } : refusal);
@@ -293,10 +293,6 @@ export class BulkRun extends DurableObject<Env> {
 
   #change(change: Partial<Run>): void {
     this.ctx.storage.kv.put('run', { ...this.#run, ...change });
-  }
-
-  get #database() {
-    return openDatabase(this.env.DB, 'first-primary');
   }
 
   get #isOpen(): boolean {

@@ -108,7 +108,7 @@ export class Campaign extends DurableObject<Env> {
     const run = this.#run;
     if (run === undefined) {
       // It could not begin: the next one is free to.
-      await setCampaignState(this.#database, this.#campaignId, 'stopped');
+      await setCampaignState(openDatabase(this.env.DB), this.#campaignId, 'stopped');
       return notFound;
     }
     if (run.endedAtMs !== null) return refuse({ kind: 'campaign_over', campaignId: this.#campaignId });
@@ -142,7 +142,7 @@ export class Campaign extends DurableObject<Env> {
     await this.ctx.storage.setAlarm(nowMs + nextRoundMs);
     try {
       if (nowMs >= (run.endedAtMs ?? Infinity) + keptMs) {
-        await deleteCampaign(this.#database, this.#campaignId);
+        await deleteCampaign(openDatabase(this.env.DB), this.#campaignId);
         await this.ctx.storage.deleteAll();
         return;
       }
@@ -193,7 +193,7 @@ export class Campaign extends DurableObject<Env> {
   }
 
   async #list(productId: number, { percent }: { percent: number }) {
-    const database = this.#database;
+    const database = openDatabase(this.env.DB);
     const { devices } = await readFigures(database, productId, 0);
     const query = 'SELECT count(*) AS listed, coalesce(max(row), 0) AS newest FROM device';
     const { listed, newest } = this.#sql.exec<{ listed: number; newest: number }>(query).one();
@@ -269,7 +269,7 @@ export class Campaign extends DurableObject<Env> {
   async #writeState(): Promise<void> {
     const run = this.#run;
     if (run === undefined || run.written === run.state) return;
-    await setCampaignState(this.#database, this.#campaignId, run.state);
+    await setCampaignState(openDatabase(this.env.DB), this.#campaignId, run.state);
     this.#change({ written: run.state });
   }
 
@@ -304,10 +304,6 @@ export class Campaign extends DurableObject<Env> {
 
   #rows(where: string): Row[] {
     return this.#sql.exec<Row>(`SELECT deviceId, wave, state, reason, since FROM device WHERE ${where}`).toArray();
-  }
-
-  get #database() {
-    return openDatabase(this.env.DB, 'first-primary');
   }
 
   get #run(): Run | undefined {

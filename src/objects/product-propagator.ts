@@ -58,7 +58,7 @@ export class ProductPropagator extends DurableObject<Env> {
   }
 
   override async alarm(): Promise<void> {
-    const row = await findProductWithChange(this.#database, this.#productId);
+    const row = await findProductWithChange(openDatabase(this.env.DB), this.#productId);
     if (row === undefined) return;
     const { product, pending } = row;
     const facts = productFactsOf(product);
@@ -71,7 +71,7 @@ export class ProductPropagator extends DurableObject<Env> {
 
   /** Continues at the cursor. True when all devices were told the change, and every change that came meanwhile. */
   async #deliver(facts: ProductFacts, pending: { changedAt: number; cursor: number }): Promise<boolean> {
-    const database = this.#database;
+    const database = openDatabase(this.env.DB);
     const { kv } = this.ctx.storage;
     let { cursor } = pending;
     // The change that this round began with: devices that were told before a later one have to be told again.
@@ -116,10 +116,6 @@ export class ProductPropagator extends DurableObject<Env> {
       sql.exec(insert, device_id, attempts + 1, Math.ceil(Date.now() + backOffMs));
     }
     for (const { device_id } of answered) sql.exec('DELETE FROM failed WHERE device_id = ?', device_id);
-  }
-
-  get #database() {
-    return openDatabase(this.env.DB, 'first-primary');
   }
 
   #countFailed(): number {

@@ -40,9 +40,7 @@ export class ProjectionWriter extends DurableObject<Env> {
     while (this.#waiting.length > 0) {
       const batch = this.#waiting.splice(0, maxBatch);
       const startedAtMs = Date.now();
-      const written = writeProjections(openDatabase(this.env.DB, 'first-primary'), batch).then(
-        () => 'written' as const,
-      );
+      const written = writeProjections(openDatabase(this.env.DB), batch).then(() => 'written' as const);
       const outcome = await orFailed('projections not written', { devices: batch.length }, written);
       for (const { resolve } of batch) resolve(outcome);
       const tookMs = Math.max(0, Date.now() - startedAtMs);

@@ -47,7 +47,7 @@ async function renew(env: Env, renewed: List): Promise<void> {
   renewed.readingSinceMs = readAtMs;
   try {
     const sinceMs = readAtMs - readConfig(env).accessTokenSeconds * 1000;
-    const reading = listUsersDisabledSince(openDatabase(env.DB, 'first-primary'), sinceMs);
+    const reading = listUsersDisabledSince(openDatabase(env.DB), sinceMs);
     const userIds = await within(answerWithinMs, reading);
     if (userIds === undefined) throw new Error('no answer in time');
     renewed.userIds = new Set(userIds);

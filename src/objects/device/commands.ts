@@ -113,7 +113,7 @@ export class DeviceCommands {
     { sceneId, userId, keyId }: NonNullable<EffectOf<'publish_command'>['scene']>,
   ): Promise<PublishOutcome> {
     const start = async () => {
-      const database = openDatabase(this.#device.env.DB, 'first-primary');
+      const database = openDatabase(this.#device.env.DB);
       const key = keyId === null ? null : await findApiKey(database, keyId);
       const actor = key === null ? inPerson(userId) : key && actorOf(key);
       return actor && (await startScene(this.#device.env, database, actor, sceneId, commandId));

@@ -294,6 +294,6 @@ export class DeviceEffects {
   }
 
   get #database() {
-    return openDatabase(this.#device.env.DB, 'first-primary');
+    return openDatabase(this.#device.env.DB);
   }
 }

@@ -182,7 +182,7 @@ export class HomeDevices {
     const wanted = deviceId === undefined ? deviceIds : [deviceId];
     const filter = { userId, productKey: productKey ?? undefined };
     const page = { page: 1, size: homeLimits.devices };
-    const database = openDatabase(this.#env.DB, 'first-primary');
+    const database = openDatabase(this.#env.DB);
     const { rows } = await listDevices(database, { ...filter, deviceIds: wanted }, page, undefined);
     return new Map(rows.map(({ device, product }) => [device.deviceId, { ...device, product }]));
   }

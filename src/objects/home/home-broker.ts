@@ -96,7 +96,7 @@ export class HomeBroker extends DurableObject<Env> {
   async #hasKey(): Promise<boolean> {
     const endsBefore = this.#ends;
     const { keyId = null } = this.#owner?.actor ?? {};
-    const database = openDatabase(this.env.DB, 'first-primary');
+    const database = openDatabase(this.env.DB);
     const row = keyId === null ? undefined : await findApiKey(database, keyId);
     return row !== undefined && this.#ends === endsBefore;
   }

@@ -159,7 +159,7 @@ export class RelayKeys {
     const lookup = { keyId, isEnded: false };
     this.#underWay.add(lookup);
     try {
-      const database = openDatabase(this.#env.DB, 'first-primary');
+      const database = openDatabase(this.#env.DB);
       const row = await findApiKey(database, keyId);
       const isRight = row !== undefined && isEqualDigest(await digestOf(secret), row.secretHash);
       if (!isRight) {
@@ -188,7 +188,7 @@ export class RelayKeys {
   /** The keys that were deleted, or whose account is disabled. None if D1 does not answer: the next check asks again. */
   async findEnded(keyIds: ReadonlySet<string>): Promise<string[]> {
     if (keyIds.size === 0) return [];
-    const reading = within(databaseAnswerMs, findApiKeys(openDatabase(this.#env.DB, 'first-primary'), [...keyIds]));
+    const reading = within(databaseAnswerMs, findApiKeys(openDatabase(this.#env.DB), [...keyIds]));
     const existing = await orFailed('API keys of the relay not checked', {}, reading);
     if (existing === undefined || existing === 'failed') return [];
     return [...keyIds].filter((keyId) => !existing.includes(keyId));

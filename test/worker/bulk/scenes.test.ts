@@ -123,7 +123,7 @@ it('is run by a schedule, as its author, and once', async () => {
   expect([first.params, second.params, unheard(clock)]).toEqual([up, up, []]);
   expect(await readBulk(command!.commandId)).toMatchObject({ state: 'running', total: 2, scene: { sceneId } });
   // As if the object of the device had not learned that the run has begun.
-  await startScene(env, openDatabase(env.DB, 'first-primary'), inPerson(owner.userId), sceneId, command!.commandId);
+  await startScene(env, openDatabase(env.DB), inPerson(owner.userId), sceneId, command!.commandId);
   expect(devices.map(unheard)).toEqual([[], []]);
 });
 

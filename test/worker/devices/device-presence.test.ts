@@ -145,7 +145,7 @@ it('the projection in D1 is never overwritten by an older one', async () => {
     owner: null,
     dueAt: null,
   } as const;
-  await writeProjections(openDatabase(env.DB, 'first-primary'), [{ deviceId, projection: { ...older, version } }]);
+  await writeProjections(openDatabase(env.DB), [{ deviceId, projection: { ...older, version } }]);
   expect((await row())?.connection_status).toBe(1);
 });
 

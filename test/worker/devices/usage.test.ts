@@ -194,7 +194,7 @@ it('is refused for a wrong range, step, property or zone, and to strangers', asy
 
 it('of a product counts each device once a day, however often it is told', async () => {
   const devices = [await inBerlin(), await inBerlin()];
-  const database = openDatabase(env.DB, 'first-primary');
+  const database = openDatabase(env.DB);
   const usage = [11, 12].map((day) => ({ ...emptyDay(20_000 + day, zone, 0, 86_400_000), onMs: 1_000, failures: 1 }));
   const projection = {
     name: 'A',

@@ -36,7 +36,7 @@ async function waitOut(): Promise<void> {
 
 /** Wrong passwords without their price: what a login counts, each after the wait that the one before it demands. */
 async function failTimes(account: string, times: number, address = '192.0.2.1'): Promise<void> {
-  const database = openDatabase(env.DB, 'first-primary');
+  const database = openDatabase(env.DB);
   for (let attempt = 0; attempt < times; attempt++) {
     await waitOut();
     const client = { account, userId: undefined, clientAddress: address, shownToken: undefined };
@@ -137,7 +137,7 @@ describe('attempts at one account', () => {
     const { username } = await createAccount();
     const { deviceToken } = (await logIn(username, password)).data;
     const userId = (await logIn(username, password, '192.0.2.1', deviceToken)).data.user.userId;
-    const database = openDatabase(env.DB, 'first-primary');
+    const database = openDatabase(env.DB);
     for (let login = 0; login < 40; login++) {
       const device = { hash: `hash ${userId} ${login}`, userId, createdAt: Date.now() + login, shownAt: null };
       await keepLoginDevice(database, { ...device, expiresAt: Date.now() + 1e6 }, maxDevices);
@@ -329,7 +329,7 @@ it('expired rows are deleted some at a time, minute after minute', async () => {
     select value, 1, 0, iif(value = 'open', 9e15, 1) from json_each('["a", "b", "c", "open"]')`,
   ).run();
   const countLeft = async () => (await env.DB.prepare('select throttle_key from login_attempts').all()).results.length;
-  await deleteExpiredRows(openDatabase(env.DB, 'first-primary'), Date.now(), 2);
+  await deleteExpiredRows(openDatabase(env.DB), Date.now(), 2);
   expect(await countLeft()).toBe(2);
   const newest = '(select max(hash) from refresh_tokens)';
   await env.DB.prepare(`update refresh_tokens set expires_at = iif(hash = ${newest}, 9e15, 1)`).run();

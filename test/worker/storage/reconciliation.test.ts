@@ -178,7 +178,7 @@ describe('a session without a record', () => {
     await effects.run([{ kind: 'delete_at_broker', productKey }]);
     await Promise.all(work);
     const nowMs = Date.now();
-    const entry = await claimOutboxEntry(openDatabase(env.DB, 'first-primary'), nowMs, nowMs + 1, deviceId);
+    const entry = await claimOutboxEntry(openDatabase(env.DB), nowMs, nowMs + 1, deviceId);
     expect(entry).toMatchObject({ deviceId, productKey, operation: 'delete' });
   });
 

@@ -25,7 +25,7 @@ let userCount = 0;
 /** A user without a usable password (scrypt costs 100 ms): register one through the interface where it matters. */
 export async function createUser(): Promise<TestUser> {
   const name = `user-${++userCount}-${crypto.randomUUID()}@example.test`;
-  const database = openDatabase(env.DB, 'first-primary');
+  const database = openDatabase(env.DB);
   const [row] = await database
     .insert(users)
     .values({
@@ -46,7 +46,7 @@ export async function createUser(): Promise<TestUser> {
 export async function openSession(userId: number, ageMs = 0, sessionId = `session-of-${userId}`): Promise<string> {
   const createdAt = Date.now() - ageMs;
   const row = { family: sessionId, sessionId, userId, createdAt, expiresAt: createdAt + 30 * 86_400_000 };
-  await openDatabase(env.DB, 'first-primary')
+  await openDatabase(env.DB)
     .insert(refreshTokens)
     .values({ ...row, hash: sessionId, clientAddress: '', userAgent: '' })
     .onConflictDoUpdate({ target: refreshTokens.hash, set: { createdAt } });
