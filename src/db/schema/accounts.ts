@@ -42,17 +42,19 @@ export const serviceSettings = sqliteTable('service_settings', {
   value: text('value').notNull(),
 });
 
+/** Of a token only the digest is stored. */
+export const tokenColumns = () => ({
+  hash: text('hash').primaryKey(),
+  userId: userReference('user_id'),
+  createdAt: integer('created_at').notNull(),
+  expiresAt: integer('expires_at').notNull(),
+});
+
 const mailedTokens = (name: string) =>
-  sqliteTable(
-    name,
-    {
-      hash: text('hash').primaryKey(),
-      userId: userReference('user_id'),
-      createdAt: integer('created_at').notNull(),
-      expiresAt: integer('expires_at').notNull(),
-    },
-    (table) => [index(`${name}_user`).on(table.userId, table.createdAt), index(`${name}_expiry`).on(table.expiresAt)],
-  );
+  sqliteTable(name, tokenColumns(), (table) => [
+    index(`${name}_user`).on(table.userId, table.createdAt),
+    index(`${name}_expiry`).on(table.expiresAt),
+  ]);
 
 export const passwordResets = mailedTokens('password_resets');
 
@@ -93,16 +95,13 @@ export const userLimits = sqliteTable(
 export const refreshTokens = sqliteTable(
   'refresh_tokens',
   {
-    hash: text('hash').primaryKey(),
+    /** Its `expiresAt` is thirty days after the last use: the smallest is the session that was not used for longest. */
+    ...tokenColumns(),
     family: text('family').notNull(),
     /** In access tokens and lists: a digest of `family`, which alone ends nothing. */
     sessionId: text('session_id'),
     /** When its user last showed the password, other than at the login. */
     confirmedAt: integer('confirmed_at'),
-    userId: userReference('user_id'),
-    createdAt: integer('created_at').notNull(),
-    /** Thirty days after the last use: the smallest is the session that was not used for longest. */
-    expiresAt: integer('expires_at').notNull(),
     rotatedAt: integer('rotated_at'),
     rotations: text('rotations', { mode: 'json' }).$type<Rotation[]>(),
     clientAddress: text('client_address').notNull(),
@@ -131,13 +130,7 @@ export const loginAttempts = sqliteTable(
 /** Devices on which a user has logged in. Their tokens open nothing: they only keep the failures of strangers apart. */
 export const loginDevices = sqliteTable(
   'login_devices',
-  {
-    hash: text('hash').primaryKey(),
-    userId: userReference('user_id'),
-    createdAt: integer('created_at').notNull(),
-    shownAt: integer('shown_at'),
-    expiresAt: integer('expires_at').notNull(),
-  },
+  { ...tokenColumns(), shownAt: integer('shown_at') },
   (table) => [
     index('login_devices_user').on(table.userId, table.shownAt, table.createdAt),
     index('login_devices_expiry').on(table.expiresAt),

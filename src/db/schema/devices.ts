@@ -3,17 +3,15 @@
 import { isNotNull, isNull, sql } from 'drizzle-orm';
 import { index, integer, primaryKey, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core';
 import { memberRoles } from '../../protocol/vocabulary.ts';
-import { userReference, users } from './accounts.ts';
-import { products } from './products.ts';
+import { tokenColumns, userReference, users } from './accounts.ts';
+import { productReference } from './products.ts';
 
 export const devices = sqliteTable(
   'devices',
   {
     id: integer('id').primaryKey({ autoIncrement: true }),
     deviceId: text('device_id').notNull(),
-    productId: integer('product_id')
-      .notNull()
-      .references(() => products.id),
+    productId: productReference(),
     deviceSN: text('device_sn').notNull(),
     /** Part of the projection, with `project_id` and `claimed_at`: who claimed it, else the product's owner. */
     ownerId: userReference('owner_id'),
@@ -171,10 +169,7 @@ export const deviceCounts = sqliteTable(
 export const claimTokens = sqliteTable(
   'claim_tokens',
   {
-    hash: text('hash').primaryKey(),
-    userId: userReference('user_id'),
-    createdAt: integer('created_at').notNull(),
-    expiresAt: integer('expires_at').notNull(),
+    ...tokenColumns(),
     /** `<product id> <serial>`: it works again for that one alone; null before its first use. */
     usedBy: text('used_by'),
     /** Claims devices of this product alone, as the API key that made it. */

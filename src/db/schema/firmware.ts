@@ -2,17 +2,12 @@
 import { sql } from 'drizzle-orm';
 import { index, integer, primaryKey, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core';
 import { campaignStates, signatureAlgorithms } from '../../protocol/vocabulary.ts';
-import { products } from './products.ts';
-
-const productId = () =>
-  integer('product_id')
-    .notNull()
-    .references(() => products.id);
+import { productReference } from './products.ts';
 
 export const firmwareKeys = sqliteTable(
   'firmware_keys',
   {
-    productId: productId(),
+    productId: productReference(),
     keyId: text('key_id').notNull(),
     algorithm: text('algorithm', { enum: signatureAlgorithms }).notNull(),
     publicKey: text('public_key').notNull(),
@@ -24,7 +19,7 @@ export const firmwareKeys = sqliteTable(
 export const firmware = sqliteTable(
   'firmware',
   {
-    productId: productId(),
+    productId: productReference(),
     version: text('version').notNull(),
     /** As it was signed. */
     manifest: text('manifest').notNull(),
@@ -41,7 +36,7 @@ export const campaigns = sqliteTable(
   'campaigns',
   {
     campaignId: text('campaign_id').primaryKey(),
-    productId: productId(),
+    productId: productReference(),
     version: text('version').notNull(),
     state: text('state', { enum: campaignStates }).notNull(),
     createdAt: integer('created_at').notNull(),

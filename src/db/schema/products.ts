@@ -42,6 +42,11 @@ export const products = sqliteTable(
   ],
 );
 
+export const productReference = () =>
+  integer('product_id')
+    .notNull()
+    .references(() => products.id);
+
 /** How many products a user has, kept by triggers like `device_counts`; `productKeys` are those of deleted products, too. */
 export const productCounts = sqliteTable('product_counts', {
   ownerId: integer('owner_id').primaryKey(),
@@ -86,9 +91,7 @@ export const productUsage = sqliteTable(
 );
 
 export const productChanges = sqliteTable('product_changes', {
-  productId: integer('product_id')
-    .primaryKey()
-    .references(() => products.id),
+  productId: productReference().primaryKey(),
   changedAt: integer('changed_at').notNull(),
   cursor: integer('cursor').notNull(),
 });
