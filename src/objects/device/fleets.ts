@@ -21,7 +21,7 @@ const rowName = 'fleetLeases';
 
 type Lease = {
   listeners: readonly FleetListener[];
-  /** Absent: a version before webhooks asked. They hold beyond the lease, until the directory ends it for them. */
+  /** Absent: the directory has never answered. They hold beyond the lease, until the directory ends it for them. */
   webhooks?: readonly WebhookFilter[];
   /** Absent: the default rules. They hold as long as the webhooks. */
   rules?: NoticeRules;

@@ -10,17 +10,12 @@ import { parseJson } from '../../domain/json.ts';
 import { rememberNewest } from '../../domain/newest.ts';
 import type { RelayRun } from '../calls/push-to-relays.ts';
 
-const maxRecentDevices = 20_000;
+export const maxRecentDevices = 20_000;
 
 export class RecentPushes {
   readonly #marks = new Map<string, HighWaterMarks>();
-  readonly #maxDevices: number;
   /** What came to a bridge before may have been pushed without being known here. */
   #knownSinceMs = Date.now();
-
-  constructor(maxDevices = maxRecentDevices) {
-    this.#maxDevices = maxDevices;
-  }
 
   /** Positions of the messages that are still to be pushed. They count as pushed from here on. */
   takeNew({ deviceId, payloads, origin }: RelayRun): number[] {
@@ -41,8 +36,8 @@ export class RecentPushes {
       if (results[position] !== 'redelivery') positions.push(position);
     }
     if (highest === 0) return positions;
-    if (marks === undefined && this.#marks.size >= this.#maxDevices) this.#knownSinceMs = Date.now();
-    rememberNewest(this.#marks, deviceId, raise(marks ?? noHighWaterMarks, spoolId, highest), this.#maxDevices);
+    if (marks === undefined && this.#marks.size >= maxRecentDevices) this.#knownSinceMs = Date.now();
+    rememberNewest(this.#marks, deviceId, raise(marks ?? noHighWaterMarks, spoolId, highest), maxRecentDevices);
     return positions;
   }
 }

@@ -10,18 +10,16 @@ import { callDevice, resultOr } from '../calls/stubs.ts';
 
 const pageSize = 50;
 /** One invocation may call 1 000 objects. */
-const maxSnapshotDevices = 1_000;
+const maxDevices = 1_000;
 
 export class RelaySnapshots {
   readonly #env: Env;
-  readonly #maxDevices: number;
   readonly #held = new Map<WebSocket, Map<string, string[]>>();
   /** The last snapshot of each user or device that has one under way. */
   readonly #last = new Map<string, Promise<unknown>>();
 
-  constructor(env: Env, maxDevices = maxSnapshotDevices) {
+  constructor(env: Env) {
     this.#env = env;
-    this.#maxDevices = maxDevices;
   }
 
   /** One snapshot at a time for a user or device: each may call as many objects as an invocation may. */
@@ -46,13 +44,13 @@ export class RelaySnapshots {
   /** The own and shared devices whose state is to be sent: refused if there are too many. @throws Error if D1 does not answer */
   async devicesOf(target: SubscriptionTarget): Promise<Outcome<string[]>> {
     if (target.kind === 'device') return { ok: true, value: [target.device.deviceId] };
-    const max = this.#maxDevices;
     const { productKey, who } = target;
     const { userId, deviceIds } = who;
     const filter = { userId, productKey, deviceIds };
-    const page = { page: 1, size: max };
+    const page = { page: 1, size: maxDevices };
     const { total, rows } = await listDevices(openDatabase(this.#env.DB, 'first-unconstrained'), filter, page, 'begin');
-    if (total > max) return refuse({ kind: 'limit_reached', limit: { name: 'relaySnapshotDevices', max } });
+    if (total > maxDevices)
+      return refuse({ kind: 'limit_reached', limit: { name: 'relaySnapshotDevices', max: maxDevices } });
     return { ok: true, value: rows.map(({ device }) => device.deviceId) };
   }
 
