@@ -165,16 +165,14 @@ export async function pageBlocked(context: ServiceContext, userId: number, page:
 export async function block(context: ServiceContext, userId: number, email: string) {
   const user = await requireUser(context, userId);
   // An account that did not prove its e-mail is shown no invitation that it could block.
-  const isShown = isEmailVerified(context.config, user);
-  const senderId = isShown
-    ? await members.blockSender(context.primary(), user, foldName(email), Date.now())
-    : undefined;
+  if (!isEmailVerified(context.config, user)) throw notFound('sender');
+  const senderId = await members.blockSender(context.primary(), user, foldName(email), Date.now());
   if (senderId === undefined) throw notFound('sender');
   return { userId: senderId };
 }
 
 export async function unblock(context: ServiceContext, userId: number, senderId: number) {
-  if (!(await unmembers.blockSender(context.primary(), userId, senderId))) throw notFound('sender', String(senderId));
+  if (!(await members.unblockSender(context.primary(), userId, senderId))) throw notFound('sender', String(senderId));
   return { userId: senderId };
 }
 
