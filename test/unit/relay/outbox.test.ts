@@ -1,7 +1,7 @@
 // The order and the portions in which a relay shard sends to its sockets, and how much it holds for clients that do not read.
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { readLimits } from '../../../src/limits.ts';
+import { limitsOf } from '../limits-of.ts';
 import {
   bytesPerReadingCheck,
   Outbox,
@@ -200,7 +200,7 @@ describe('bytes that a client has not shown to have read', () => {
 
   it('are bounded by relayUnreadBytesPerSocket, and in all by half of the memory of an object', () => {
     const mib = 1024 * kib;
-    const set = (text: string) => unreadLimits(readLimits(text));
+    const set = (text: string) => unreadLimits(limitsOf(text));
     expect(set('relayUnreadBytesPerSocket=1048576')).toEqual({
       perSocket: mib,
       perAddress: 4 * mib,
