@@ -53,15 +53,15 @@ export class RelayGateway extends DurableObject<Env> {
   }
 
   /**
-   * Answers which devices have no subscriber here, and which users no subscription to all their devices. While
-   * frames wait, a push is answered when all are written, which keeps its caller from sending more than the shard can take.
+   * Answers which devices have no subscriber here, and which users no subscription to all their devices. A push that has to
+   * wait is answered when nothing waits any more, which keeps its caller from sending more than the shard can take.
    */
   async push(runs: RelayRun[]): Promise<{ nobodyFor: string[]; noFleetOf: number[] }> {
     const { outbox, subscribers } = this.#shard;
     outbox.beginPush();
     // Nothing is awaited here, so that no socket comes or goes between two messages of one push.
-    for (const run of runs) this.#pushRun(run);
-    if (outbox.written !== undefined) await within(answerWithinMs, outbox.written);
+    const isHeard = runs.map((run) => this.#pushRun(run)).includes(true);
+    if (isHeard && outbox.written !== undefined) await within(answerWithinMs, outbox.written);
     const deviceIds = new Set(runs.map(({ deviceId }) => deviceId));
     const readers = new Set(runs.flatMap((run) => run.readers ?? []));
     const left = <Id extends string | number>(ids: Set<Id>) =>
@@ -116,7 +116,8 @@ export class RelayGateway extends DurableObject<Env> {
     }
   }
 
-  #pushRun(run: RelayRun): void {
+  /** Whether somebody is to hear it. */
+  #pushRun(run: RelayRun): boolean {
     const { deviceId, topic, readers } = run;
     // A call of `revoke` may have failed: then the device's next message says that the credentials have ended.
     this.#endRevoked(deviceId, 'credentials_rotated', run.generations);
@@ -124,12 +125,13 @@ export class RelayGateway extends DurableObject<Env> {
     const sockets = this.#shard.subscribers
       .ofTopic(deviceId, topic, readers)
       .filter((socket) => this.#shard.isAllowed(socket, run));
-    if (sockets.length === 0) return;
+    if (sockets.length === 0) return false;
     const frames = framesOf(run, positions);
     const write = { frames, bytes: bytesOf(frames), run };
     for (const socket of sockets) {
       if (!this.#snapshots.hold(socket, deviceId, frames)) this.#shard.outbox.push(socket, write);
     }
+    return true;
   }
 
   #endRevoked(deviceId: string, cause: RevokeCause, generations: readonly number[]): void {
