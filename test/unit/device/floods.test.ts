@@ -11,8 +11,6 @@ const { propertyPost, propertySetReply, status } = topicActions;
 const startMs = 1_790_000_000_000;
 const minuteMs = 60_000;
 const maxMessages = limitSpecs.deviceMessagesPerMinute.default;
-const maxTransitions = transitionsPerMinute;
-const maxAnnouncements = announcementsPerMinute;
 const tooMany = { result: 'rejected', reason: 'too_many_messages' };
 
 const online = () => onlineDevice(startMs);
@@ -22,6 +20,12 @@ function exhaust(device: CoreDevice): void {
   for (let sent = 0; sent < maxMessages; sent++) {
     expect(device.receive(propertyPost, { params: { angle: sent } }).result).toBe('accepted');
   }
+}
+
+function exhausted(): CoreDevice {
+  const device = online();
+  exhaust(device);
+  return device;
 }
 
 const floodsOf = (device: CoreDevice) => device.events().filter((event) => event.status === 'flooded');
@@ -37,8 +41,7 @@ function waitForAlarm(device: CoreDevice): void {
 
 describe('messages beyond the limit', () => {
   it('are dropped, and their number is an event for the owner', () => {
-    const device = online();
-    exhaust(device);
+    const device = exhausted();
     for (let sent = 0; sent < 100; sent++) {
       expect(device.receive(propertyPost, { params: { angle: 1 } })).toMatchObject(tooMany);
     }
@@ -46,8 +49,7 @@ describe('messages beyond the limit', () => {
   });
 
   it('leave the last value of each property true, in one message after a second', () => {
-    const device = online();
-    exhaust(device);
+    const device = exhausted();
     device.receive(propertyPost, { params: { position: 'down', angle: 7 } });
     device.receive(propertyPost, { params: { position: 'middle' } });
     device.receive(propertyPost, { params: { position: 'up' } });
@@ -69,8 +71,7 @@ describe('messages beyond the limit', () => {
   });
 
   it('do not overtake a later message that is taken', () => {
-    const device = online();
-    exhaust(device);
+    const device = exhausted();
     device.receive(propertyPost, { params: { position: 'down', angle: 90 } });
     device.nowMs += 500;
     expect(device.receive(propertyPost, { params: { position: 'up' } }).result).toBe('accepted');
@@ -80,8 +81,7 @@ describe('messages beyond the limit', () => {
   });
 
   it('leave the last status true', () => {
-    const device = online();
-    exhaust(device);
+    const device = exhausted();
     for (let sent = 0; sent < 50; sent++) {
       device.receive(status, { status: 'online' });
       device.receive(status, { status: 'offline' });
@@ -92,8 +92,7 @@ describe('messages beyond the limit', () => {
   });
 
   it('change nothing once the session has ended', () => {
-    const device = online();
-    exhaust(device);
+    const device = exhausted();
     device.receive(propertyPost, { params: { position: 'down' } });
     device.run({ kind: 'credentials_replaced', actor: inPerson(1), passwordDigest: 'next', address: null });
     waitForAlarm(device);
@@ -120,15 +119,13 @@ describe('messages beyond the limit', () => {
   });
 
   it('keep no more properties waiting than a device may have', () => {
-    const device = online();
-    exhaust(device);
+    const device = exhausted();
     for (let sent = 0; sent < 200; sent++) device.receive(propertyPost, { params: { [`p${sent}`]: sent } });
     expect(device.state.coalesced.properties).toHaveLength(64);
   });
 
   it('of a relay session are refused, and counted with the others', () => {
-    const device = online();
-    exhaust(device);
+    const device = exhausted();
     const { productKey } = device;
     const said = { productKey, generation: 1, action: propertyPost, payload: '{"params":{"position":"up"}}' };
     expect(device.run({ kind: 'relay_message_received', ...said })).toMatchObject({
@@ -139,8 +136,7 @@ describe('messages beyond the limit', () => {
   });
 
   it('are one again when the bridge sends them again, not two', () => {
-    const device = online();
-    exhaust(device);
+    const device = exhausted();
     device.receive(propertyPost, { params: { position: 'up' } }, { seq: maxMessages + 1 });
     expect(device.receive(propertyPost, { params: { position: 'up' } }, { seq: maxMessages + 1 })).toMatchObject({
       result: 'duplicate',
@@ -160,8 +156,7 @@ describe('a backlog', () => {
   });
 
   it('of another bridge is no flood', () => {
-    const device = online();
-    exhaust(device);
+    const device = exhausted();
     device.nowMs += minuteMs;
     exhaust(device);
     device.nowMs += minuteMs;
@@ -193,7 +188,7 @@ describe('a device that comes and goes without end', () => {
     const transitions = events.reduce((sum, event) => sum + ('count' in event ? (event.count ?? 1) : 1), 0);
     expect(transitions).toBe(2 * rounds);
     expect(events[0]).toMatchObject({ status: 'offline', reason: 'disconnected' });
-    expect(events.length).toBeLessThan(maxTransitions + 10);
+    expect(events.length).toBeLessThan(transitionsPerMinute + 10);
     waitForAlarm(device);
     expect(device.events()).toEqual(events);
   });
@@ -202,7 +197,7 @@ describe('a device that comes and goes without end', () => {
     const device = online();
     flap(device);
     const announced = () => device.published.filter(({ topic }) => topic.endsWith(`/${status}`));
-    expect(announced().length).toBeLessThanOrEqual(maxAnnouncements + 10);
+    expect(announced().length).toBeLessThanOrEqual(announcementsPerMinute + 10);
     for (let times = 0; times < 5; times++) waitForAlarm(device);
     expect(JSON.parse(announced().at(-1)?.payload ?? '')).toMatchObject({ status: 'offline' });
   });

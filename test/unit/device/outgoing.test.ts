@@ -29,6 +29,14 @@ function watched(...list: Webhooks['list']): CoreDevice {
   return device;
 }
 
+/** One whose reports are sent, after it has made these. */
+function reporting(...positions: string[]): CoreDevice {
+  const device = watched(wants(['device.reported']));
+  device.connect();
+  for (const position of positions) device.report(position);
+  return device;
+}
+
 const noted = (device: CoreDevice) => device.outgoing.map(({ number, type }) => `${number} ${type}`);
 const sends = (device: CoreDevice) => device.effects.filter((effect) => effect.kind === 'deliver_events');
 const asks = (device: CoreDevice) => device.effects.filter((effect) => effect.kind === 'learn_webhooks');
@@ -156,8 +164,7 @@ describe('while a directory has not answered', () => {
   });
 
   it('a webhook that it may have changed gets nothing', () => {
-    const device = watched(wants(['device.reported']));
-    device.connect();
+    const device = reporting();
     device.webhooks = { isComplete: false, list: [{ ...wants(['device.reported']), isOld: true }] };
     device.report('up');
     expect(sends(device)).toEqual([]);
@@ -177,10 +184,7 @@ describe('while a directory has not answered', () => {
 
 describe('an endpoint', () => {
   it('is called once at a time, then with what came meanwhile', () => {
-    const device = watched(wants(['device.reported']));
-    device.connect();
-    device.report('up');
-    device.report('down');
+    const device = reporting('up', 'down');
     expect(sends(device)).toMatchObject([{ after: 0, last: 1 }]);
     take(device, { upTo: 1 });
     expect(sends(device).slice(1)).toMatchObject([{ after: 1, last: 2 }]);
@@ -192,9 +196,7 @@ describe('an endpoint', () => {
   });
 
   it('that asks for later is called then, by the alarm, and one that took nothing after a pause', () => {
-    const device = watched(wants(['device.reported']));
-    device.connect();
-    device.report('up');
+    const device = reporting('up');
     take(device, { laterAtMs: start + 5 * minuteMs, failures: 3 });
     device.sleep();
     device.report('down');
@@ -210,9 +212,7 @@ describe('an endpoint', () => {
   });
 
   it('that failed is called at once when its webhook was changed', () => {
-    const device = watched(wants(['device.reported']));
-    device.connect();
-    device.report('up');
+    const device = reporting('up');
     take(device, { laterAtMs: start + 86_400_000 });
     const list = [wants(['device.reported'])];
     device.webhooks = { isComplete: false, list: list.map((webhook) => ({ ...webhook, isOld: true })) };
@@ -224,9 +224,7 @@ describe('an endpoint', () => {
   });
 
   it('gets again what was under way when the object ended', () => {
-    const device = watched(wants(['device.reported']));
-    device.connect();
-    device.report('up');
+    const device = reporting('up');
     device.sleep();
     expect(outgoingSlice.dueAtMs?.(device.state, device.nowMs)).toBe(device.nowMs + 10 * minuteMs);
     device.wait(10 * minuteMs);
@@ -234,18 +232,14 @@ describe('an endpoint', () => {
   });
 
   it('that is gone gets nothing that waits', () => {
-    const device = watched(wants(['device.reported']));
-    device.connect();
-    device.report('up');
+    const device = reporting('up');
     take(device, 'gone');
     expect(cursors(device)).toEqual([1]);
     expect(sends(device)).toHaveLength(1);
   });
 
   it('that is disabled gets what waits once it is enabled, and sets no alarm before', () => {
-    const device = watched(wants(['device.reported']));
-    device.connect();
-    device.report('up');
+    const device = reporting('up');
     take(device, {});
     device.webhooks = { isComplete: true, list: [{ ...wants(['device.reported']), disabledBecause: 'receiver_gone' }] };
     device.sleep();
@@ -259,9 +253,7 @@ describe('an endpoint', () => {
   });
 
   it('that always has more to take begins no more than a batch before after a restart', () => {
-    const device = watched(wants(['device.reported']));
-    device.connect();
-    device.report('up');
+    const device = reporting('up');
     for (let number = 1; number <= 120; number += 1) {
       device.report(number % 2 === 0 ? 'up' : 'down');
       take(device, { upTo: number });
@@ -271,9 +263,7 @@ describe('an endpoint', () => {
   });
 
   it('gets events again by request of its user, whatever is under way', () => {
-    const device = watched(wants(['device.reported']));
-    device.connect();
-    for (const position of ['up', 'down', 'middle']) device.report(position);
+    const device = reporting('up', 'down', 'middle');
     take(device, { upTo: 1 });
     const redeliver = (userId: number, webhookId: string) =>
       device.run({ kind: 'redelivery_requested', actor: inPerson(userId), webhookId, from: 1 });
