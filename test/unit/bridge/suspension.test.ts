@@ -4,16 +4,18 @@ import { watchSuspension } from '../../../node-service/suspension.ts';
 
 const clocks = { monotonicMs: 0, timeOfDayMs: 0 };
 const noticed: number[] = [];
-const watch = watchSuspension((suspendedForMs) => noticed.push(suspendedForMs));
+let check: () => void;
 
 beforeEach(() => {
   vi.spyOn(performance, 'now').mockImplementation(() => clocks.monotonicMs);
   vi.spyOn(Date, 'now').mockImplementation(() => clocks.timeOfDayMs);
-  watch.start();
+  // Its own timer would come between the steps of a test.
+  vi.useFakeTimers({ toFake: ['setInterval'] });
+  check = watchSuspension((suspendedForMs) => noticed.push(suspendedForMs));
 });
 
 afterEach(() => {
-  watch.stop();
+  vi.useRealTimers();
   vi.restoreAllMocks();
   noticed.length = 0;
 });
@@ -21,7 +23,7 @@ afterEach(() => {
 function pass(monotonicMs: number, timeOfDayMs = monotonicMs): void {
   clocks.monotonicMs += monotonicMs;
   clocks.timeOfDayMs += timeOfDayMs;
-  watch.check();
+  check();
 }
 
 test('a process that was stopped notices it once', () => {
