@@ -14,8 +14,8 @@ const usage = `Usage: npm run weight
 readCommandLine({ name: 'npm run weight', usage, options: {} }, () => undefined);
 
 const bounds = {
-  'product source, lines': 39_100,
-  'tests, rig and benchmarks, lines': 54_510,
+  'product source, lines': 39_040,
+  'tests, rig and benchmarks, lines': 54_550,
   'Matter bridge, lines': 600,
   'documents, words': 32_850,
   'settable limits': 40,

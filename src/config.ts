@@ -25,12 +25,9 @@ const optionalText = text.default('');
 const choice = <const Word extends string>(words: readonly Word[]) =>
   z.enum(words, { error: `is one of ${words.map((word) => `"${word}"`).join(', ')}` });
 
-const yesOrNo = choice(['true', 'false']).transform((word) => word === 'true');
+const shareProblem = { error: 'is a number from 0 to 1' };
 
-function number(min: number, max: number) {
-  const error = `is a number from ${min} to ${max}`;
-  return z.coerce.number({ error }).min(min, { error }).max(max, { error });
-}
+const yesOrNo = choice(['true', 'false']).transform((word) => word === 'true');
 
 function integer(min: number, max: number) {
   const error = `is a whole number from ${min} to ${max}`;
@@ -92,7 +89,7 @@ const settingsSchema = z.object({
   LOCATION_HINT: choice(['', 'wnam', 'enam', 'sam', 'weur', 'eeur', 'apac', 'apac-ne', 'apac-se', 'oc', 'afr', 'me']),
   WEBHOOKS_MAY_BE_LOCAL: yesOrNo,
   LOG_REJECTED_TEXT: yesOrNo,
-  LOG_INFO_SHARE: number(0, 1),
+  LOG_INFO_SHARE: z.coerce.number(shareProblem).min(0, shareProblem).max(1, shareProblem),
 });
 
 type Vars = Readonly<Record<string, unknown>>;

@@ -74,7 +74,7 @@ type LimitName = keyof typeof limitSpecs;
 export type Limits = Readonly<Record<LimitName, number>>;
 
 /** Reads `name=value,name=value`. A limit that is not named keeps its default; `onProblem` learns of each wrong part. */
-export function readLimits(text: string, onProblem: (problem: string) => void = fail): Limits {
+export function readLimits(text: string, onProblem: (problem: string) => void): Limits {
   const limits: Record<string, number> = {};
   for (const [name, spec] of Object.entries(limitSpecs)) limits[name] = spec.default;
   for (const part of text.split(',').map((entry) => entry.trim())) {
@@ -91,8 +91,4 @@ export function readLimits(text: string, onProblem: (problem: string) => void = 
     }
   }
   return limits as Limits;
-}
-
-function fail(problem: string): never {
-  throw new Error(problem);
 }

@@ -29,18 +29,27 @@ export async function openTab(page: Page, name: string): Promise<void> {
 const axePath = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
 type AxeResult = { violations: { id: string; impact: string; help: string; nodes: { html: string }[] }[] };
 
-/** What axe-core finds that keeps somebody out: serious and critical violations. */
+/** Who looks at a screen: with what settings, on which device. */
+export const visitors = [
+  ['in light', { colorScheme: 'light' }],
+  ['in dark', { colorScheme: 'dark' }],
+  ['on a phone', { viewport: { width: 360, height: 740 }, isMobile: true, hasTouch: true }],
+] as const;
+
+/** What keeps somebody out: serious and critical violations that axe-core finds, and a page that is wider than its window. */
 export async function findBarriers(page: Page): Promise<string[]> {
   // Colours are judged once they have changed, not on their way.
   await page.emulateMedia({ reducedMotion: 'reduce' });
   // Not by a script element, which the page's policy refuses.
   await page.evaluate(readFileSync(axePath, 'utf8'));
   const { violations } = await page.evaluate<AxeResult>('axe.run()');
+  const tooWide = 'document.documentElement.scrollWidth - document.documentElement.clientWidth';
+  const pixels = await page.evaluate<number>(tooWide);
   const folder = process.env['SCREENSHOTS'];
   if (folder !== undefined) await takePictures(page, folder);
-  return violations
-    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
-    .map(({ id, help, nodes }) => `${id}: ${help}: ${nodes.map(({ html }) => html).join(' ')}`);
+  const serious = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical');
+  const found = serious.map(({ id, help, nodes }) => `${id}: ${help}: ${nodes.map(({ html }) => html).join(' ')}`);
+  return pixels > 0 ? [...found, `${pixels} pixels too wide`] : found;
 }
 
 let pictures = 0;

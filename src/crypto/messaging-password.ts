@@ -24,13 +24,11 @@ export async function digestIfCertified(
   device: Device,
   password: string,
 ): Promise<Outcome<string>> {
-  if (await isCertified(secrets, device, password)) return { ok: true, value: await digestOf(password) };
+  const isCertified =
+    password.length === length && (await openCertified(secrets, partsOf(device), password)) !== undefined;
+  if (isCertified) return { ok: true, value: await digestOf(password) };
   const { deviceId } = device;
   return refuse({ kind: 'credential_refused', credential: 'messaging_password', problem: 'wrong', deviceId });
-}
-
-export async function isCertified(secrets: readonly string[], device: Device, password: string): Promise<boolean> {
-  return password.length === length && (await openCertified(secrets, partsOf(device), password)) !== undefined;
 }
 
 /** Product keys and device ids hold no line break, so that no two devices share a text. */

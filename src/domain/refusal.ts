@@ -118,7 +118,8 @@ export type Refusal =
   | { kind: 'invalid_control_params'; member: string; problem: string }
   | { kind: 'not_published'; because: PublishFailure; commandId: string }
   | { kind: 'internal_error' }
-  | { kind: 'database_unavailable' }
+  /** D1 or R2 is away. */
+  | { kind: 'storage_unavailable'; cause?: string }
   /** `object`: its class, for the log. */
   | { kind: 'object_failed'; object: string; id: string; operation: string; failure: ObjectFailure };
 
@@ -247,7 +248,7 @@ const wireErrors = {
   not_published: { message: 'broker_unavailable' },
   campaign_paused: { message: 'campaign_paused', retryAfterSeconds: 60 },
   object_failed: { message: 'internal_error' },
-  database_unavailable: { message: 'unavailable', retryAfterSeconds: 5 },
+  storage_unavailable: { message: 'unavailable', retryAfterSeconds: 5 },
 } satisfies { [Kind in Refusal['kind']]?: WireError };
 
 /** The word for a refused login in the events of a device; undefined for refusals that are not about its login. */

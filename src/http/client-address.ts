@@ -2,13 +2,12 @@
 // device's, and is believed only with a secret.
 import { createMiddleware } from 'hono/factory';
 import type { Context, MiddlewareHandler } from 'hono';
-import { isOneOf } from '../crypto/secrets.ts';
 import { networkOf } from '../domain/client-network.ts';
-import { credentialRefused, invalidInput, RefusedError } from '../domain/refusal.ts';
+import { invalidInput } from '../domain/refusal.ts';
 import { holdToShield, type FloodShield } from '../pacing/rate-limits.ts';
 import { deviceAddressHeader } from '../protocol/gateway.ts';
 import type { AppEnv } from './router.ts';
-import { readBearerSecret } from './secret-header.ts';
+import { holdToSecret } from './secret-header.ts';
 
 const maxUserAgentLength = 200;
 
@@ -24,10 +23,7 @@ export function readUserAgent(c: Context): string {
 export const trustGateway = createMiddleware<AppEnv>(async (c, next) => {
   const address = c.req.header(deviceAddressHeader);
   if (address !== undefined) {
-    const secret = readBearerSecret(c);
-    if (secret === undefined || !(await isOneOf(secret, c.var.context.config.gatewaySecrets))) {
-      throw new RefusedError(credentialRefused('gateway_secret', secret === undefined ? 'missing' : 'wrong'));
-    }
+    await holdToSecret(c, 'gatewaySecrets');
     if (!/^[0-9A-Fa-f.:]{2,45}$/.test(address)) throw invalidInput(deviceAddressHeader, 'expected an IP address');
     c.set('context', { ...c.var.context, clientAddress: networkOf(address) });
   }

@@ -83,7 +83,7 @@ export async function logUncaught(c: Context<AppEnv>, error: unknown): Promise<R
   const lacksMigration = /no such (?:table|column)/.test(String(described['error']));
   const missingMigration = lacksMigration ? await findMissingMigration(c.var.context).catch(String) : undefined;
   log('error', 'uncaught', { requestId: c.var.requestId, missingMigration, ...described });
-  return { kind: isDatabaseAway(error) ? 'database_unavailable' : 'internal_error' };
+  return { kind: isDatabaseAway(error) ? 'storage_unavailable' : 'internal_error' };
 }
 
 /** Unknown routes and wrong methods. */

@@ -133,36 +133,32 @@ export async function readText(request: Request, maxBytes: number): Promise<stri
   if (declaredBytes > maxBytes) return undefined;
   if (request.body === null) return '';
   const reader = (request.body as ReadableStream<Uint8Array>).getReader();
+  const leave = () => runInBackground('leave a request body', reader.cancel());
   const deadline = startDeadline(bodySeconds * 1000);
   const decoder = new TextDecoder();
   let text = '';
   let size = 0;
-  let isLeft = true;
-  // The stream fails with whatever the transport says of a client that leaves or sends malformed chunks.
-  let cause = `not within ${bodySeconds} s`;
   try {
     for (;;) {
       const read = await Promise.race([reader.read(), deadline.passed]);
       if (read === undefined) break;
-      isLeft = !read.done;
-      if (read.done) return text + decoder.decode();
-      size += read.value.byteLength;
-      if (size > maxBytes) return undefined;
-      text += decoder.decode(read.value, { stream: true });
-      // Waiting for the end as well would be another turn.
-      if (size === declaredBytes) {
-        isLeft = false;
-        return text + decoder.decode();
+      size += read.value?.byteLength ?? 0;
+      if (size > maxBytes) {
+        leave();
+        return undefined;
       }
+      text += decoder.decode(read.value, { stream: true });
+      // Waiting for the end behind the last declared byte would be another turn.
+      if (read.done || size === declaredBytes) return text + decoder.decode();
     }
   } catch (error) {
-    isLeft = false;
-    cause = String(error);
+    // The stream fails with whatever the transport says of a client that leaves or sends malformed chunks.
+    throw new RefusedError({ kind: 'body_not_received', cause: String(error) });
   } finally {
     deadline.stop();
-    if (isLeft) runInBackground('leave a request body', reader.cancel());
   }
-  throw new RefusedError({ kind: 'body_not_received', cause });
+  leave();
+  throw new RefusedError({ kind: 'body_not_received', cause: `not within ${bodySeconds} s` });
 }
 
 type BodyOptions = { isRequired?: boolean; examples?: Record<string, { value: unknown }> };

@@ -8,25 +8,32 @@ import { isOneOf } from '../crypto/secrets.ts';
 import { credentialRefused, RefusedError } from '../domain/refusal.ts';
 import type { AppEnv } from './router.ts';
 
-export function readBearerSecret(c: Context<AppEnv>): string | undefined {
-  return /^Bearer +(\S+)$/i.exec(c.req.header('Authorization') ?? '')?.[1];
-}
-
 const credentials = {
   bridgeSecrets: 'bridge_secret',
   brokerHookSecrets: 'hook_secret',
+  gatewaySecrets: 'gateway_secret',
   operatorSecrets: 'operator_secret',
 } as const;
+type Secrets = keyof typeof credentials;
 
-export function requireSecret(which: keyof typeof credentials) {
+/** Why the request does not show one of these secrets; undefined if it does. */
+export async function findSecretProblem(c: Context<AppEnv>, which: Secrets) {
+  const header = c.req.header('Authorization');
+  const inPath = /^\/hooks\/[^/]+\/s\/([^/]+)\//.exec(c.req.path)?.[1];
+  const secret = /^Bearer +(\S+)$/i.exec(header ?? '')?.[1] ?? (inPath && tryDecodeURIComponent(inPath));
+  if (secret === undefined) return header === undefined ? 'missing' : 'malformed';
+  return (await isOneOf(secret, c.var.context.config[which])) ? undefined : 'wrong';
+}
+
+/** @throws RefusedError credential_refused */
+export async function holdToSecret(c: Context<AppEnv>, which: Secrets): Promise<void> {
+  const problem = await findSecretProblem(c, which);
+  if (problem !== undefined) throw new RefusedError(credentialRefused(credentials[which], problem));
+}
+
+export function requireSecret(which: Secrets) {
   return createMiddleware<AppEnv>(async (c, next) => {
-    const header = c.req.header('Authorization');
-    const inPath = /^\/hooks\/[^/]+\/s\/([^/]+)\//.exec(c.req.path)?.[1];
-    const secret = readBearerSecret(c) ?? (inPath && tryDecodeURIComponent(inPath));
-    if (secret === undefined || !(await isOneOf(secret, c.var.context.config[which]))) {
-      const problem = secret !== undefined ? 'wrong' : header === undefined ? 'missing' : 'malformed';
-      throw new RefusedError(credentialRefused(credentials[which], problem));
-    }
+    await holdToSecret(c, which);
     await next();
   });
 }

@@ -7,7 +7,7 @@ import { dataOf } from '../../rig/clients/api.ts';
 import { MqttTestClient } from '../../rig/clients/mqtt-client.ts';
 import { browserMissing } from '../../rig/browser/browser.ts';
 import { Stage } from '../../rig/browser/console-stage.ts';
-import { findBarriers, openDevice, openTab, signIn } from '../../rig/browser/console-visit.ts';
+import { findBarriers, openDevice, openTab, signIn, visitors } from '../../rig/browser/console-visit.ts';
 
 describe.skipIf(browserMissing !== null)(browserMissing ?? 'groups and scenes', () => {
   let stage: Stage;
@@ -161,11 +161,7 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'groups and scenes', 
     await page.getByText('Complete: each device did it.').waitFor();
   });
 
-  it.each([
-    ['in light', { colorScheme: 'light' }],
-    ['in dark', { colorScheme: 'dark' }],
-    ['on a phone', { viewport: { width: 360, height: 740 }, isMobile: true, hasTouch: true }],
-  ] as const)('keep nobody out %s, and fit', async (_, visitor) => {
+  it.each(visitors)('keep nobody out %s, and fit', async (_, visitor) => {
     const other = await stage.browser.open('/', visitor);
     await signIn(other, stage.owner);
     const group = other.getByRole('heading', { level: 2, name: 'Upper floor' });
@@ -176,22 +172,16 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'groups and scenes', 
     ] as const) {
       await other.evaluate(`location.hash = '#/${tab}'`);
       await heading.waitFor();
-      await check(other, tab);
+      expect(await findBarriers(other), tab).toEqual([]);
       await heading.getByRole('link').click();
       await other.getByRole('heading', { level: 1 }).waitFor();
       await other.getByRole('button', { name: tab === 'groups' ? 'Middle' : 'Run Evening', exact: true }).click();
       await other.getByText('Over', { exact: true }).waitFor();
-      await check(other, `a run of ${tab}`);
+      expect(await findBarriers(other), `a run of ${tab}`).toEqual([]);
       await other.getByRole('button', { name: 'Change', exact: true }).click();
       await other.getByRole('dialog').getByLabel('Hall', { exact: true }).waitFor();
-      await check(other, `the form of ${tab}`);
+      expect(await findBarriers(other), `the form of ${tab}`).toEqual([]);
     }
     await other.context().close();
   });
 });
-
-async function check(page: Page, where: string): Promise<void> {
-  expect(await findBarriers(page), where).toEqual([]);
-  const tooWide = 'document.documentElement.scrollWidth - document.documentElement.clientWidth';
-  expect(await page.evaluate<number>(tooWide), `${where} is too wide`).toBe(0);
-}

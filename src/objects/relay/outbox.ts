@@ -32,32 +32,8 @@ type OutboxShard<Socket> = {
   inBackground: (work: Promise<void>) => void;
 };
 
-/** A push whose frames may have to wait: ends when all of them were sent or dropped. */
-export class PushUnderWay {
-  /** Writes that wait, and one for the push itself until its intake calls `noteEnded`. */
-  #waiting = 1;
-  readonly #written = Promise.withResolvers<undefined>();
-
-  get isWritten(): boolean {
-    return this.#waiting === 0;
-  }
-
-  get written(): Promise<undefined> {
-    return this.#written.promise;
-  }
-
-  noteWaiting(): void {
-    this.#waiting += 1;
-  }
-
-  noteEnded(): void {
-    this.#waiting -= 1;
-    if (this.#waiting === 0) this.#written.resolve(undefined);
-  }
-}
-
-/** Without `run` and `push` it is an answer to the client. */
-export type Write = { frames: string[]; bytes: number; run?: RelayRun; push?: PushUnderWay };
+/** Without `run` it is an answer to the client. */
+export type Write = { frames: string[]; bytes: number; run?: RelayRun };
 
 type Member = {
   address: string;
@@ -79,7 +55,7 @@ export class Outbox<Socket> {
   #bytes = 0;
   /** Sockets with waiting writes, the next one first. */
   readonly #queue = new Set<Socket>();
-  #isAtWork = false;
+  #sending: Promise<void> | undefined;
   #bytesLeft = 0;
 
   constructor(limits: UnreadLimits, shard: OutboxShard<Socket>) {
@@ -108,9 +84,13 @@ export class Outbox<Socket> {
   }
 
   /** A push begins: its first portion goes at once, unless others wait. */
-  beginPush(): PushUnderWay {
+  beginPush(): void {
     this.#bytesLeft = portionBytes;
-    return new PushUnderWay();
+  }
+
+  /** Resolves when nothing waits any more: all was sent or dropped. Undefined if nothing does. */
+  get written(): Promise<void> | undefined {
+    return this.#sending;
   }
 
   push(socket: Socket, write: Write): void {
@@ -159,11 +139,10 @@ export class Outbox<Socket> {
       return;
     }
     member.waiting.push(write);
-    write.push?.noteWaiting();
     this.#queue.add(socket);
-    if (this.#isAtWork) return;
-    this.#isAtWork = true;
-    this.#shard.inBackground(this.#sendWaiting());
+    if (this.#sending !== undefined) return;
+    this.#sending = this.#sendWaiting();
+    this.#shard.inBackground(this.#sending);
   }
 
   /** A single large write always fits: a client that reads everything has not had the time for it. */
@@ -196,7 +175,7 @@ export class Outbox<Socket> {
         this.#sendPortion();
       }
     } finally {
-      this.#isAtWork = false;
+      this.#sending = undefined;
     }
   }
 
@@ -211,7 +190,6 @@ export class Outbox<Socket> {
         bytes += write.bytes;
         if (write.run === undefined || this.#shard.mayHave(socket, write.run)) this.#send(socket, member, write);
         else this.#count(member, -write.bytes);
-        write.push?.noteEnded();
       }
       this.#queue.delete(socket);
       // Behind the others, which have waited longer.
@@ -225,10 +203,7 @@ export class Outbox<Socket> {
       isMeant(write) ? 'dropped' : 'kept',
     );
     member.waiting = kept;
-    for (const { bytes, push } of dropped) {
-      this.#count(member, -bytes);
-      push?.noteEnded();
-    }
+    for (const { bytes } of dropped) this.#count(member, -bytes);
     if (kept.length === 0) this.#queue.delete(socket);
   }
 

@@ -10,7 +10,7 @@ import { forgetRevokedUsers, readRevokedUsers } from '../calls/revoked-users.ts'
 import { confirmFleet } from '../calls/stubs.ts';
 import { within } from '../calls/within.ts';
 import { RelayAuthentication } from './authentication.ts';
-import { bytesOf, type PushUnderWay } from './outbox.ts';
+import { bytesOf } from './outbox.ts';
 import { framesOf, RecentPushes } from './recent-pushes.ts';
 import { RelayRequests } from './requests.ts';
 import { deadlineOf, type RelayUser } from './rules.ts';
@@ -53,18 +53,17 @@ export class RelayGateway extends DurableObject<Env> {
   }
 
   /**
-   * Answers which devices have no subscriber here, and which users no subscription to all their devices. A large push is
-   * answered when it is written, which keeps its caller from sending more than the shard can take.
+   * Answers which devices have no subscriber here, and which users no subscription to all their devices. A push that has to
+   * wait is answered when nothing waits any more, which keeps its caller from sending more than the shard can take.
    */
   async push(runs: RelayRun[]): Promise<{ nobodyFor: string[]; noFleetOf: number[] }> {
-    const push = this.#shard.outbox.beginPush();
+    const { outbox, subscribers } = this.#shard;
+    outbox.beginPush();
     // Nothing is awaited here, so that no socket comes or goes between two messages of one push.
-    for (const run of runs) this.#pushRun(run, push);
-    push.noteEnded();
-    if (!push.isWritten) await within(answerWithinMs, push.written);
+    const isHeard = runs.map((run) => this.#pushRun(run)).includes(true);
+    if (isHeard && outbox.written !== undefined) await within(answerWithinMs, outbox.written);
     const deviceIds = new Set(runs.map(({ deviceId }) => deviceId));
     const readers = new Set(runs.flatMap((run) => run.readers ?? []));
-    const { subscribers } = this.#shard;
     const left = <Id extends string | number>(ids: Set<Id>) =>
       [...ids].filter((id) => !this.#authentication.isRegistering(id));
     return {
@@ -117,7 +116,8 @@ export class RelayGateway extends DurableObject<Env> {
     }
   }
 
-  #pushRun(run: RelayRun, push: PushUnderWay): void {
+  /** Whether somebody is to hear it. */
+  #pushRun(run: RelayRun): boolean {
     const { deviceId, topic, readers } = run;
     // A call of `revoke` may have failed: then the device's next message says that the credentials have ended.
     this.#endRevoked(deviceId, 'credentials_rotated', run.generations);
@@ -125,12 +125,13 @@ export class RelayGateway extends DurableObject<Env> {
     const sockets = this.#shard.subscribers
       .ofTopic(deviceId, topic, readers)
       .filter((socket) => this.#shard.isAllowed(socket, run));
-    if (sockets.length === 0) return;
+    if (sockets.length === 0) return false;
     const frames = framesOf(run, positions);
-    const write = { frames, bytes: bytesOf(frames), run, push };
+    const write = { frames, bytes: bytesOf(frames), run };
     for (const socket of sockets) {
       if (!this.#snapshots.hold(socket, deviceId, frames)) this.#shard.outbox.push(socket, write);
     }
+    return true;
   }
 
   #endRevoked(deviceId: string, cause: RevokeCause, generations: readonly number[]): void {

@@ -68,7 +68,7 @@ export class RelayRequests {
       const reason = error instanceof RefusedError ? error.refusal : describeError(error);
       this.#shard.log('warn', 'relay request failed', socket, { action, ...reason });
       const isAway = isDatabaseAway(error);
-      const refusal = wireErrorOf({ kind: isAway ? 'database_unavailable' : 'internal_error' });
+      const refusal = wireErrorOf({ kind: isAway ? 'storage_unavailable' : 'internal_error' });
       this.#reply(socket, { action, code: relayCodeOf(refusal.message), ...refusal });
     }
   }

@@ -14,6 +14,7 @@ export const inviteBodySchema = strictSchema('InviteRequest', {
   email: emailSchema.trim().max(254).check(z.email()),
   role: roleSchema,
 });
+export type InviteBody = z.infer<typeof inviteBodySchema>;
 
 export const changeMemberBodySchema = strictSchema('ChangeMemberRequest', { role: roleSchema });
 
@@ -68,6 +69,7 @@ export const guestLinkBodySchema = z
     }),
   })
   .openapi('GuestLinkRequest', { required: ['command', 'expiresAt'] });
+export type GuestLinkBody = z.infer<typeof guestLinkBodySchema>;
 
 const guestLinkSchema = objectSchema('GuestLink', {
   linkId: shortIdSchema,

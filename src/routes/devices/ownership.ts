@@ -3,7 +3,6 @@ import { confirmedFor, inPersonFor, signedInFor } from '../../http/authenticate.
 import { answer, callerErrors, declaring, deviceErrors, sessionErrors, signedInErrors } from '../../http/envelope.ts';
 import { jsonBody, createRouter, routesAbout, paged } from '../../http/router.ts';
 import * as schemas from '../../protocol/http/ownership.ts';
-import { describeClaimToken, requestClaimToken } from '../../services/devices/ownership.ts';
 import * as ownership from '../../services/devices/ownership.ts';
 
 const route = routesAbout('Ownership');
@@ -22,7 +21,7 @@ const offeredErrors = ['not_found', 'device_not_found'] as const;
 /** Below `/claim-tokens`: below `/devices` its token would be read as a device id. */
 export const claimTokenRoutes = createRouter().openapi(
   route('get', '/{token}', mayReadClaim('Read which device came with a claim token', schemas.claimStateSchema)),
-  (c) => answer(c, describeClaimToken(c.var.context, c.var.caller, c.req.valid('param').token)),
+  (c) => answer(c, ownership.describeClaimToken(c.var.context, c.var.caller, c.req.valid('param').token)),
 );
 
 export const deviceOwnershipRoutes = createRouter()
@@ -35,7 +34,7 @@ export const deviceOwnershipRoutes = createRouter()
         'that was made with `deviceSN`, `claimCode` and `productKey`.',
       request: { body: jsonBody(schemas.claimTokenBodySchema, { isRequired: false }) },
     }),
-    (c) => answer(c, requestClaimToken(c.var.context, c.var.caller, c.req.valid('json'))),
+    (c) => answer(c, ownership.requestClaimToken(c.var.context, c.var.caller, c.req.valid('json'))),
   )
   .openapi(
     route('get', '/transfers', {

@@ -1,8 +1,9 @@
 // Sharing devices over HTTP: members, guest links as an owner sees them (guest-pages.ts is what a guest sees), and invitations as the
 // one who is invited sees them. Parse, one service call, answer.
+import type { Context } from 'hono';
 import { inPersonFor, signedInFor } from '../../http/authenticate.ts';
 import { answer, commandErrors, declaring, deviceErrors, signedInErrors } from '../../http/envelope.ts';
-import { jsonBody, createRouter, routesAbout, paged } from '../../http/router.ts';
+import { type AppEnv, jsonBody, createRouter, routesAbout, paged } from '../../http/router.ts';
 import * as schemas from '../../protocol/http/sharing.ts';
 import { makeGuestLink, pageGuestLinks, revokeGuestLink } from '../../services/devices/guest-links.ts';
 import * as sharing from '../../services/devices/sharing.ts';
@@ -14,6 +15,8 @@ const mayShareOrLeave = declaring(signedInFor('share', 'leave'), ...deviceErrors
 const mayAnswer = declaring(inPersonFor('answerOffers'), ...signedInErrors);
 const acceptErrors = ['not_found', 'device_not_found', 'too_many_members'] as const;
 const invitingErrors = ['email_not_verified', 'too_many_members', 'too_many_invitations'] as const;
+
+const of = (c: Context<AppEnv>) => sharing.sharingOf(c.var.context, c.var.caller, c.req.param('deviceId') ?? '');
 
 export const invitationRoutes = createRouter()
   .openapi(
@@ -60,18 +63,18 @@ export const deviceSharingRoutes = createRouter()
         'it changes the role.',
       request: { body: jsonBody(schemas.inviteBodySchema) },
     }),
-    (c) => answer(c, sharing.inviteMember(c.var.context, c.var.caller, c.req.valid('param'), c.req.valid('json'))),
+    (c) => answer(c, of(c).invite(c.req.valid('json'))),
   )
   .openapi(
     route('get', '/{deviceId}/members', paged(mayShare('List the members of a device', schemas.memberPageSchema))),
-    (c) => answer(c, sharing.pageMembers(c.var.context, c.var.caller, c.req.valid('param'), c.req.valid('query'))),
+    (c) => answer(c, of(c).pageMembers(c.req.valid('query'))),
   )
   .openapi(
     route('patch', '/{deviceId}/members/{userId}', {
       ...mayShare('Change the role of a member', schemas.memberSchema, 'not_found'),
       request: { body: jsonBody(schemas.changeMemberBodySchema) },
     }),
-    (c) => answer(c, sharing.changeMember(c.var.context, c.var.caller, c.req.valid('param'), c.req.valid('json').role)),
+    (c) => answer(c, of(c).change(c.req.valid('param').userId, c.req.valid('json').role)),
   )
   .openapi(
     route('delete', '/{deviceId}/members/{userId}', {
@@ -79,19 +82,19 @@ export const deviceSharingRoutes = createRouter()
       description:
         'What the member follows of the device on the relay ends at once. Members remove themselves with this, too.',
     }),
-    (c) => answer(c, sharing.removeMember(c.var.context, c.var.caller, c.req.valid('param'))),
+    (c) => answer(c, of(c).remove(c.req.valid('param').userId)),
   )
   .openapi(
     route('get', '/{deviceId}/invitations', {
       ...paged(mayShare('List the open invitations of a device', schemas.invitationPageSchema)),
     }),
-    (c) => answer(c, sharing.pageInvitations(c.var.context, c.var.caller, c.req.valid('param'), c.req.valid('query'))),
+    (c) => answer(c, of(c).pageInvitations(c.req.valid('query'))),
   )
   .openapi(
     route('delete', '/{deviceId}/invitations/{invitationId}', {
       ...mayShare('Withdraw an invitation', schemas.endedInvitationSchema, 'not_found'),
     }),
-    (c) => answer(c, sharing.withdrawInvitation(c.var.context, c.var.caller, c.req.valid('param'))),
+    (c) => answer(c, of(c).withdraw(c.req.valid('param').invitationId)),
   )
   .openapi(
     route('post', '/{deviceId}/guest-links', {

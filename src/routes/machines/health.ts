@@ -1,9 +1,8 @@
 // For deployment checks and monitors, without authentication: whether the service works. What is missing is told with a secret.
 import { answer, responsesOf } from '../../http/envelope.ts';
-import { isOneOf } from '../../crypto/secrets.ts';
 import { limitRate } from '../../http/client-address.ts';
 import { createRouter, routesAbout } from '../../http/router.ts';
-import { readBearerSecret } from '../../http/secret-header.ts';
+import { findSecretProblem } from '../../http/secret-header.ts';
 import { healthSchema, unhealthySchema } from '../../protocol/http/health.ts';
 import { findMissingParts } from '../../services/operations/health.ts';
 
@@ -22,17 +21,15 @@ export const healthRoutes = createRouter().openapi(
     },
   }),
   async (c) => {
-    const { operatorSecrets, bridgeSecrets, hasBroker } = c.var.context.config;
     const missing = await findMissingParts(c.var.context);
-    const secret = readBearerSecret(c);
-    const isTrusted =
-      secret !== undefined && ((await isOneOf(secret, operatorSecrets)) || (await isOneOf(secret, bridgeSecrets)));
+    const shown = [findSecretProblem(c, 'operatorSecrets'), findSecretProblem(c, 'bridgeSecrets')];
+    const isTrusted = (await Promise.all(shown)).includes(undefined);
     if (missing.length > 0) {
       const message = isTrusted ? `unavailable: ${missing.join(', ')}` : 'unavailable';
       return c.json({ code: 503 as const, message, data: null }, 503);
     }
     if (!isTrusted) return answer(c, { status: 'ok' as const });
-    const brokerSide = hasBroker ? ({ bridge: 'up', broker: 'up' } as const) : {};
+    const brokerSide = c.var.context.config.hasBroker ? ({ bridge: 'up', broker: 'up' } as const) : {};
     return answer(c, { status: 'ok' as const, parts: { api: 'up' as const, database: 'up' as const, ...brokerSide } });
   },
 );

@@ -13,7 +13,7 @@ import type { PasswordBody, RegisterBody } from '../../protocol/http/users.ts';
 import { runInBackground, type ServiceContext } from '../../context.ts';
 import { noteEndedKeys } from './api-keys.ts';
 import { isEmailVerified, mailVerification } from './email-verification.ts';
-import { beginLoginAttempt, countFailure, resetFailures, type LoginClient } from './login-attempts.ts';
+import { beginLoginAttempt, type LoginClient } from './login-attempts.ts';
 import { recordSecurityEvent } from './security-events.ts';
 import { passwordQueueOf } from '../../pacing/password-queue.ts';
 import { toIso } from '../../domain/time.ts';
@@ -111,18 +111,17 @@ export async function provePassword(
   user: UserRow | undefined,
   shown: Omit<LoginClient, 'userId' | 'clientAddress'> & { password: string; isFamiliar?: boolean },
 ) {
-  const database = context.primary();
   const { clientAddress } = context;
   const client = { ...shown, userId: user?.id, clientAddress };
-  const attempt = await beginLoginAttempt(database, context.config.limits, client);
+  const attempt = await beginLoginAttempt(context.primary(), context.config.limits, client);
   const hashClient = { isKnown: attempt.isKnownDevice || shown.isFamiliar === true, address: clientAddress };
   const check = () => checkPassword(shown.password, user?.passwordHash ?? dummyHash);
   if (!(await passwordQueueOf(context.config).run(hashClient, check)) || user === undefined) {
     if (user !== undefined) recordSecurityEvent(context, { userId: user.id, kind: 'wrong_password' });
-    await countFailure(database, attempt);
+    await attempt.countFailure();
     throw new RefusedError(credentialRefused('account_password', user === undefined ? 'unknown_account' : 'wrong'));
   }
-  await resetFailures(database, attempt);
+  await attempt.resetFailures();
   return { user, attempt, hashClient };
 }
 

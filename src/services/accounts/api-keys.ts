@@ -50,8 +50,11 @@ export async function createApiKey(
 ) {
   // In the order of the table, each once.
   const granted = scopes.filter((scope) => requested?.includes(scope) ?? (scope !== 'manage' || deviceIds === null));
-  if (deviceIds !== null && granted.includes('manage')) throw invalidInput('scopes', 'no `manage` with `deviceIds`');
-  if (deviceIds !== null) await requireDevices(context, userId, deviceIds);
+  if (deviceIds !== null) {
+    if (granted.includes('manage')) throw invalidInput('scopes', 'no `manage` with `deviceIds`');
+    const found = await countDevices(context.primary(), { userId, deviceIds });
+    if (found < deviceIds.length) throw notFound('device');
+  }
   // Of any owner: a user may have devices of somebody else's product.
   if (productKey !== null && (await findProduct(context.primary(), productKey)) === undefined) {
     throw notFound('product', productKey);
@@ -68,11 +71,6 @@ export async function createApiKey(
   // The members of the contract alone, if the request had no others.
   if (requested === undefined && productKey === null && deviceIds === null) return { keyId, apiKey, description };
   return { keyId, apiKey, description, ...limitedTo };
-}
-
-async function requireDevices(context: ServiceContext, userId: number, deviceIds: readonly string[]): Promise<void> {
-  const found = await countDevices(context.primary(), { userId, deviceIds });
-  if (found < deviceIds.length) throw notFound('device');
 }
 
 export async function pageApiKeys(context: ServiceContext, userId: number, page: PageRequest) {

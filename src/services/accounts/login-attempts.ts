@@ -18,12 +18,6 @@ const deviceTokenMs = 180 * dayMs;
 export const maxDevices = 20;
 const deviceTokenPattern = /^dt_[A-Za-z0-9]{43}$/;
 
-export type LoginAttempt = {
-  limits: Limits;
-  isKnownDevice: boolean;
-  throttleKeys: Record<ThrottleKeyName, string>;
-};
-
 export type LoginClient = {
   account: string;
   userId: number | undefined;
@@ -31,63 +25,60 @@ export type LoginClient = {
   shownToken: string | undefined;
 };
 
+/** @throws RefusedError rate_limited while the client has to wait */
 export async function beginLoginAttempt(
   database: Database,
   limits: Limits,
   { account, userId, clientAddress, shownToken }: LoginClient,
-): Promise<LoginAttempt> {
-  const nowMs = Date.now();
+) {
   const deviceDigest = await digestOf(shownToken ?? '');
   const isKnownDevice =
     shownToken !== undefined &&
     deviceTokenPattern.test(shownToken) &&
-    (await isLoginDevice(database, deviceDigest, userId ?? 0, nowMs));
+    (await isLoginDevice(database, deviceDigest, userId ?? 0, Date.now()));
   const ownName = isKnownDevice ? `device ${deviceDigest}` : `address ${clientAddress}`;
   const [own, free, common] = await Promise.all([
     digestOf(`login ${account} ${ownName}`),
     digestOf(`login ${account} free`),
     digestOf(`login ${account} common`),
   ]);
-  const attempt = { limits, isKnownDevice, throttleKeys: { own, free, common } };
-  await refuseWhileClosed(database, attempt, nowMs);
-  return attempt;
-}
+  const throttleKeys = { own, free, common };
 
-/** Call it for a wrong password, before the answer. Refuses if parallel guesses came first. */
-export async function countFailure(database: Database, attempt: LoginAttempt): Promise<void> {
-  const { limits, isKnownDevice, throttleKeys } = attempt;
-  const nowMs = Date.now();
-  const count = (name: ThrottleKeyName) =>
-    // The free attempts of a day are counted from the first one on; the others are forgotten a day after the last one.
-    addFailure(database, throttleKeys[name], { nowMs, lifeMs: dayMs, isExtended: name !== 'free' });
-  refuseUntil(await countFailedAttempt(count, isKnownDevice, limits, nowMs), nowMs);
-}
+  async function refuseWhileClosed() {
+    const nowMs = Date.now();
+    const counts = await readFailures(database, throttleKeys, nowMs);
+    refuseUntil(attemptOpensAt(counts, isKnownDevice, limits), nowMs);
+    return counts;
+  }
 
-/** Call it for a right password: forgets the client's own failures. @throws RefusedError like `countFailure` */
-export async function resetFailures(database: Database, attempt: LoginAttempt): Promise<void> {
-  const counts = await refuseWhileClosed(database, attempt, Date.now());
-  if (counts.own.failures > 0) await forgetFailures(database, attempt.throttleKeys.own);
-}
+  await refuseWhileClosed();
+  return {
+    isKnownDevice,
 
-export async function trustDevice(
-  database: Database,
-  { isKnownDevice }: LoginAttempt,
-  userId: number,
-  shownToken: string | undefined,
-): Promise<string> {
-  const isShown = isKnownDevice && shownToken !== undefined;
-  const deviceToken = isShown ? shownToken : createSecret('dt_', 43);
-  const nowMs = Date.now();
-  const device = { hash: await digestOf(deviceToken), userId, createdAt: nowMs, expiresAt: nowMs + deviceTokenMs };
-  await keepLoginDevice(database, { ...device, shownAt: isShown ? nowMs : null }, maxDevices);
-  return deviceToken;
-}
+    /** Call it for a wrong password, before the answer. Refuses if parallel guesses came first. */
+    async countFailure(): Promise<void> {
+      const nowMs = Date.now();
+      const count = (name: ThrottleKeyName) =>
+        // The free attempts of a day are counted from the first one on; the others are forgotten a day after the last one.
+        addFailure(database, throttleKeys[name], { nowMs, lifeMs: dayMs, isExtended: name !== 'free' });
+      refuseUntil(await countFailedAttempt(count, isKnownDevice, limits, nowMs), nowMs);
+    },
 
-async function refuseWhileClosed(database: Database, attempt: LoginAttempt, nowMs: number) {
-  const { limits, isKnownDevice, throttleKeys } = attempt;
-  const counts = await readFailures(database, throttleKeys, nowMs);
-  refuseUntil(attemptOpensAt(counts, isKnownDevice, limits), nowMs);
-  return counts;
+    /** Call it for a right password: forgets the client's own failures. @throws RefusedError like `countFailure` */
+    async resetFailures(): Promise<void> {
+      const counts = await refuseWhileClosed();
+      if (counts.own.failures > 0) await forgetFailures(database, own);
+    },
+
+    /** @returns the token that this client shows at its next login */
+    async trustDevice(ofUser: number): Promise<string> {
+      const deviceToken = isKnownDevice ? shownToken : createSecret('dt_', 43);
+      const nowMs = Date.now();
+      const life = { createdAt: nowMs, shownAt: isKnownDevice ? nowMs : null, expiresAt: nowMs + deviceTokenMs };
+      await keepLoginDevice(database, { hash: await digestOf(deviceToken), userId: ofUser, ...life }, maxDevices);
+      return deviceToken;
+    },
+  };
 }
 
 function refuseUntil(opensAtMs: number, nowMs: number): void {

@@ -16,7 +16,7 @@ import { pageCommands } from '../devices/control.ts';
 import { deleteDevice, pageDevices, type DeviceView } from '../devices/devices.ts';
 import { pageGuestLinks } from '../devices/guest-links.ts';
 import { pageOffers, releaseDevice } from '../devices/ownership.ts';
-import { pageBlocked, pageIncoming, pageInvitations, pageMembers } from '../devices/sharing.ts';
+import { pageBlocked, pageIncoming, sharingOf } from '../devices/sharing.ts';
 import { schedulesOf } from '../devices/times.ts';
 import { viewsOf } from '../devices/views.ts';
 import { witnessOf } from '../devices/witness.ts';
@@ -98,8 +98,8 @@ async function exportDevice(
     runs: await schedulesOf(context, actor, deviceId).listRuns(all),
     witness: await resultOr(null, witnessOf(context, actor, deviceId).read()),
     ...(role === 'owner' && {
-      members: await pageMembers(context, actor, { deviceId }, all),
-      invitations: await pageInvitations(context, actor, { deviceId }, all),
+      members: await sharingOf(context, actor, deviceId).pageMembers(all),
+      invitations: await sharingOf(context, actor, deviceId).pageInvitations(all),
       guestLinks: await pageGuestLinks(context, actor, deviceId, all),
     }),
   };

@@ -9,7 +9,6 @@ import { credentialRefused, notFound, RefusedError, unwrap, type Outcome } from 
 import { addRotation, judgeToken } from '../../domain/token-rotation.ts';
 import type { ServiceContext } from '../../context.ts';
 import { provePassword, type InSession } from './accounts.ts';
-import { trustDevice } from './login-attempts.ts';
 import { recordSecurityEvent } from './security-events.ts';
 import { isFamiliarClient, passwordQueueOf, rememberClient } from '../../pacing/password-queue.ts';
 import { dayMs, minuteMs, toIso } from '../../domain/time.ts';
@@ -36,8 +35,7 @@ export async function logIn(context: ServiceContext, login: LoginBody, userAgent
   const isFamiliar = isFamiliarClient(clientDigest);
   const queue = passwordQueueOf(context.config);
   if (shownToken === undefined && !isFamiliar) queue.refuseIfFull({ isKnown: false, address: clientAddress });
-  const database = context.primary();
-  const named = await findUserByName(database, foldedName);
+  const named = await findUserByName(context.primary(), foldedName);
   const client = { account: named?.foldedEmail ?? foldedName, shownToken, isFamiliar };
   const { user, attempt } = await provePassword(context, named, { ...client, password });
   rememberClient(clientDigest);
@@ -46,7 +44,7 @@ export async function logIn(context: ServiceContext, login: LoginBody, userAgent
   recordSecurityEvent(context, { userId: user.id, kind: 'signed_in' });
   const session = { user: { userId: user.id, username: user.username, email: user.email }, ...pair };
   if (deviceToken === undefined) return session;
-  return { ...session, deviceToken: await trustDevice(database, attempt, user.id, shownToken) };
+  return { ...session, deviceToken: await attempt.trustDevice(user.id) };
 }
 
 /** A token that was exchanged moments ago gets the same answer again. An older token ends its session. */

@@ -18,8 +18,7 @@ import type { ServiceContext } from '../../context.ts';
 
 type ItemResult = { seq: number } & (
   | { result: 'accepted' }
-  | { result: 'rejected'; reason: 'malformed_item' | 'unknown_topic' }
-  | { result: 'rejected'; reason: RejectionReason }
+  | { result: 'rejected'; reason: RejectionReason | 'malformed_item' | 'unknown_topic' }
   | { result: 'retry'; reason: RetryReason }
 );
 

@@ -9,6 +9,7 @@ import { unspent, spend, type Spent } from '../../domain/token-bucket.ts';
 import { BlockedAddresses, rememberNewest } from '../../domain/newest.ts';
 import type { Page, PageRequest } from '../../domain/pagination.ts';
 import { rateLimited, RefusedError, unwrap } from '../../domain/refusal.ts';
+import type { GuestLinkBody } from '../../protocol/http/sharing.ts';
 import { callDevice } from '../../objects/calls/stubs.ts';
 import type { ServiceContext } from '../../context.ts';
 import { holdToShield } from '../../pacing/rate-limits.ts';
@@ -24,12 +25,7 @@ const guessesPerMinute = 20;
 const guesses = new Map<string, Spent>();
 const blocked = new BlockedAddresses();
 
-export async function makeGuestLink(
-  context: ServiceContext,
-  actor: Actor,
-  deviceId: string,
-  body: { command?: unknown; maxUses?: number | undefined; expiresAt: string },
-) {
+export async function makeGuestLink(context: ServiceContext, actor: Actor, deviceId: string, body: GuestLinkBody) {
   const { clientAddress: address } = context;
   requireDeviceId(deviceId);
   const params = unwrap(parseControl(body.command));

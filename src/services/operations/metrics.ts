@@ -26,7 +26,7 @@ export async function renderMetrics(context: ServiceContext): Promise<string> {
     hasBroker ? resultOr(undefined, callBrokerLink(env, 'idempotent').health()) : undefined,
   ]);
   const metrics: Record<string, Metric> = {
-    latchwork_up: single('1 while /health misses nothing', missing.length === 0 ? 1 : 0),
+    latchwork_up: single('1 while /health misses nothing', missing.length === 0),
     latchwork_users: each('Accounts, disabled ones included', 'state', users),
     latchwork_devices: each('Devices by the status that lists show', 'status', devices),
     latchwork_devices_gone_offline_total: single('How often a device went offline', goneOffline),
@@ -35,12 +35,9 @@ export async function renderMetrics(context: ServiceContext): Promise<string> {
     latchwork_broker_outbox: single('Credentials that wait to be pushed to the broker', outbox.waiting),
     latchwork_broker_outbox_oldest_seconds: single('For how long the oldest of them waits', outbox.oldestSeconds),
     ...(hasBroker && {
-      latchwork_bridge_connected: single('1 while a bridge is connected', link?.bridgeConnected === true ? 1 : 0),
-      latchwork_broker_connected: single(
-        '1 while the active bridge has the broker',
-        link?.brokerConnected === true ? 1 : 0,
-      ),
-      latchwork_uplink_stalled_seconds: single('For how long the uplink stands still', link?.stall?.seconds ?? 0),
+      latchwork_bridge_connected: single('1 while a bridge is connected', link?.bridgeConnected),
+      latchwork_broker_connected: single('1 while the active bridge has the broker', link?.brokerConnected),
+      latchwork_uplink_stalled_seconds: single('For how long the uplink stands still', link?.stall?.seconds),
     }),
   };
   return Object.entries(metrics)
@@ -53,8 +50,9 @@ export async function renderMetrics(context: ServiceContext): Promise<string> {
     .concat('\n');
 }
 
-function single(help: string, value: number): Metric {
-  return { help, samples: [['', value]] };
+/** 0 for no, and for what is not known. */
+function single(help: string, value: number | boolean = 0): Metric {
+  return { help, samples: [['', Number(value)]] };
 }
 
 function each(help: string, label: string, counts: Record<string, number> | number[]): Metric {

@@ -21,7 +21,7 @@ import { provisionAtBroker } from '../broker/provisioning.ts';
 import type { ServiceContext } from '../../context.ts';
 import { deleteDevice, changeDevice } from '../devices/devices.ts';
 import { viewsOf } from '../devices/views.ts';
-import { removeMember } from '../devices/sharing.ts';
+import { sharingOf } from '../devices/sharing.ts';
 import { endHomes } from '../accounts/api-keys.ts';
 import { issuePasswordReset } from '../accounts/password-resets.ts';
 import { pageSecurityEvents } from '../accounts/security-events.ts';
@@ -126,7 +126,7 @@ export async function takeHoldings(
   end: (device: DeviceInRowOrder) => Promise<unknown>,
   size = devicesPerSlice,
 ): Promise<SliceDone> {
-  const leave = ({ deviceId }: DeviceInRowOrder) => removeMember(context, inPerson(userId), { deviceId, userId });
+  const leave = ({ deviceId }: DeviceInRowOrder) => sharingOf(context, inPerson(userId), deviceId).remove(userId);
   const left = await forDevices(context, 0, { memberId: userId }, leave, size);
   const own = await forDevices(context, cursor, { ownerId: userId }, end, size);
   const next = own.cursor ?? (left.cursor !== null && left.done > 0 ? cursor : null);

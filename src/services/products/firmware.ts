@@ -89,14 +89,12 @@ export async function firmwareOf(
       const { size, sha256 } = unwrap(readManifest(row.manifest));
       if (bytes !== size || body === null) throw refusedFirmware('size');
       // An image that is there may be on its way to devices. Bytes that are not these are refused in any case.
-      try {
-        await bucket.put(imageNameOf(productId, version), body, { sha256 });
-      } catch (error) {
-        if (/checksum|digest|10037/i.test(String(error))) throw refusedFirmware('hash');
-        if (/connection lost/i.test(String(error)))
-          throw new RefusedError({ kind: 'body_not_received', cause: String(error) });
-        throw error;
-      }
+      await bucket.put(imageNameOf(productId, version), body, { sha256 }).catch((error: unknown) => {
+        const cause = String(error);
+        if (/checksum|digest|10037/i.test(cause)) throw refusedFirmware('hash');
+        // To the bucket, or to a client, which then reads no answer.
+        throw /connection lost/i.test(cause) ? new RefusedError({ kind: 'storage_unavailable', cause }) : error;
+      });
       const storedAt = row.storedAt ?? Date.now();
       const isKept = await records.setStored(db, productId, version, storedAt);
       if (isKept) return viewFirmware({ ...row, storedAt });

@@ -3,7 +3,6 @@
 import { runInBackground, type ServiceContext } from '../../context.ts';
 import type { Database } from '../../db/client.ts';
 import * as records from '../../db/products/products.ts';
-import { listProductUsage } from '../../db/products/products.ts';
 import { requireRightOfKey, type Actor } from '../../domain/access.ts';
 import { dateOf } from '../../domain/device/times/calendar.ts';
 import { rangeOf } from '../../domain/device/usage/views.ts';
@@ -56,7 +55,7 @@ export async function readProductUsage(context: ServiceContext, actor: Actor, pr
   const database = context.primary();
   const { id } = await findOwnProduct(database, actor, productKey, 'readProducts');
   const { first, last } = unwrap(rangeOf(query, Math.floor(Date.now() / dayMs)));
-  const rows = await listProductUsage(database, id, first, last);
+  const rows = await records.listProductUsage(database, id, first, last);
   return { list: rows.map(({ day, ...sums }) => ({ date: dateOf(day), ...sums })) };
 }
 

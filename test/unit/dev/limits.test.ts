@@ -5,7 +5,8 @@ import { renderLimitsPage } from '../../../dev/limits.ts';
 import { readConfig } from '../../../broker-bridge/src/config.ts';
 import { readConfig as readGatewayConfig } from '../../../mqtt-gateway/src/config.ts';
 import { gatewaySecret, bridgeEnvironment, makeSpoolDir } from '../../../rig/services/processes.ts';
-import { limitSpecs, readLimits } from '../../../src/limits.ts';
+import { limitSpecs } from '../../../src/limits.ts';
+import { limitsOf } from '../limits-of.ts';
 
 const testDir = new URL('../../', import.meta.url);
 const readmeOf = (part: string) => readFileSync(new URL(`../../../${part}/README.md`, import.meta.url), 'utf8');
@@ -21,8 +22,8 @@ function settingsIn(part: string): Record<string, number> {
 
 describe('limits', () => {
   it('keeps the default of a limit that is not named', () => {
-    expect(readLimits('').apiKeysPerUser).toBe(limitSpecs.apiKeysPerUser.default);
-    expect(readLimits(' apiKeysPerUser=3 ,').apiKeysPerUser).toBe(3);
+    expect(limitsOf('').apiKeysPerUser).toBe(limitSpecs.apiKeysPerUser.default);
+    expect(limitsOf(' apiKeysPerUser=3 ,').apiKeysPerUser).toBe(3);
   });
 
   it.each([
@@ -33,7 +34,7 @@ describe('limits', () => {
     ['apiKeysPerUser=0', /whole number/],
     ['apiKeysPerUser=1e2', /whole number/],
   ])('refuses %s with its name', (text, reason) => {
-    expect(() => readLimits(text)).toThrow(reason);
+    expect(() => limitsOf(text)).toThrow(reason);
   });
 
   it('stand on their page with their defaults, each once', () => {

@@ -30,7 +30,7 @@ import type { NoticeChange } from '../../../src/domain/notices.ts';
 import { unwrap } from '../../../src/domain/refusal.ts';
 import { toIso } from '../../../src/domain/time.ts';
 import type { OutgoingEvent } from '../../../src/domain/webhooks/webhooks.ts';
-import { readLimits } from '../../../src/limits.ts';
+import { limitsOf } from '../limits-of.ts';
 import { topicActions, type TopicAction } from '../../../src/protocol/mqtt.ts';
 
 export const up = { action: 'toggle', position: 'up' } as const;
@@ -45,7 +45,7 @@ type Published = { topic: string; payload: string };
 
 const ownerId = 1;
 /** The default limits. */
-const limits = readLimits('');
+const limits = limitsOf('');
 
 /** What an activation with nothing to show has beside its facts. */
 export function proofOf(passwordDigest: string) {

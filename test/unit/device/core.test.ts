@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { inPerson } from '../../../src/domain/access.ts';
 import { viewPresent, viewProperties } from '../../../src/domain/device/core/views.ts';
 import { viewOwnership } from '../../../src/domain/device/ownership/ownership.ts';
-import { readLimits } from '../../../src/limits.ts';
+import { limitsOf } from '../limits-of.ts';
 import { topicActions } from '../../../src/protocol/mqtt.ts';
 import { CoreDevice, onlineDevice, proofOf } from './core-device.ts';
 
@@ -11,7 +11,7 @@ const { propertyPost, status } = topicActions;
 const startMs = 1_790_000_000_000;
 const minuteMs = 60_000;
 
-const online = (limits = readLimits('')) => onlineDevice(startMs, { limits });
+const online = (limits = limitsOf('')) => onlineDevice(startMs, { limits });
 
 function logIn(device: CoreDevice, fields: { isClientIdRight?: boolean; matchedDigest?: string | undefined } = {}) {
   const given = { isClientIdRight: true, matchedDigest: 'password', ...fields };
@@ -20,7 +20,7 @@ function logIn(device: CoreDevice, fields: { isClientIdRight?: boolean; matchedD
 }
 
 it('a session that the broker reported is believed without a message for as long as the limit says', () => {
-  const device = online(readLimits('sessionSilenceHours=1'));
+  const device = online(limitsOf('sessionSilenceHours=1'));
   for (const [afterMs, isOnline] of [
     [60 * minuteMs - 1, true],
     [60 * minuteMs, false],

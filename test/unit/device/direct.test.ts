@@ -2,7 +2,7 @@
 // how many packets a connection may send.
 import { describe, expect, it } from 'vitest';
 import type { DirectSessionEnd } from '../../../src/domain/device/presence/sessions.ts';
-import { readLimits } from '../../../src/limits.ts';
+import { limitsOf } from '../limits-of.ts';
 import { DirectConnection } from '../../../src/objects/mqtt/connection.ts';
 import { CoreDevice } from './core-device.ts';
 import { directLimits } from '../../../src/domain/direct/direct-limits.ts';
@@ -87,7 +87,7 @@ describe('a direct session', () => {
   ])(
     'whose socket is gone counts for %s, also over sleeps, and then ended with its process',
     (_, set, watchMs, graceMs) => {
-      const device = new CoreDevice(startMs, { limits: readLimits(set) });
+      const device = new CoreDevice(startMs, { limits: limitsOf(set) });
       connect(device);
       expect(device.state.direct.checkAtMs).toBe(startMs + watchMs);
       device.sleep();
@@ -142,7 +142,7 @@ describe('a direct session', () => {
 
 describe('packets of a connection', () => {
   it('are as large as the limit at most', () => {
-    const limits = readLimits('directPacketBytes=1024');
+    const limits = limitsOf('directPacketBytes=1024');
     const readAll = (length: number) => {
       const connection = open();
       // A PUBLISH of that length in all: its type, two bytes that tell how much follows, and that.
@@ -157,7 +157,7 @@ describe('packets of a connection', () => {
   });
 
   it('are a burst and then so many a second', () => {
-    const limits = readLimits('directPacketsPerSecond=5');
+    const limits = limitsOf('directPacketsPerSecond=5');
     const burst = directLimits.packetBurst;
     const connection = open();
     const taken = (sent: number, atMs: number, rateLimits: 'production' | 'relaxed' = 'production') => {

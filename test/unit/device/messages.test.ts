@@ -12,7 +12,7 @@ import {
 import { changedProperties } from '../../../src/domain/device/messages/properties.ts';
 import type { Json } from '../../../src/domain/json.ts';
 import { isKnownProperty, knownProperties, topicActions } from '../../../src/protocol/mqtt.ts';
-import { readLimits } from '../../../src/limits.ts';
+import { limitsOf } from '../limits-of.ts';
 import { newState } from '../../../src/domain/device/core/state.ts';
 
 const { propertyPost, propertySetReply, status } = topicActions;
@@ -156,7 +156,7 @@ describe('merging a report', () => {
 
 describe('what was not understood', () => {
   const propertyPost = 'thing/event/property/post' as const;
-  const settings = { reportsConnections: true, keepAliveSeconds: 60, asksAtLogin: true, limits: readLimits('') };
+  const settings = { reportsConnections: true, keepAliveSeconds: 60, asksAtLogin: true, limits: limitsOf('') };
   const stateWith = (lastRejected: LastRejected | null) => ({ ...newState(settings), lastRejected });
   const shownOf = (payload: string, former: LastRejected | null = null) => {
     const message = { action: propertyPost, payload };

@@ -7,9 +7,9 @@ import {
   type LoginLimits,
   type ThrottleKeyName,
 } from '../../../src/domain/login-throttle.ts';
-import { readLimits } from '../../../src/limits.ts';
+import { limitsOf } from '../limits-of.ts';
 
-const defaults = readLimits('');
+const defaults = limitsOf('');
 const secondMs = 1_000;
 const dayMs = 24 * 3_600_000;
 const none: FailureCount = { failures: 0, lastFailedAtMs: 0 };

@@ -1,6 +1,6 @@
 // Who may open a relay socket, keep it, and send on it: sockets by address, user and device, and frames a second.
 import { describe, expect, it } from 'vitest';
-import { readLimits } from '../../../src/limits.ts';
+import { limitsOf } from '../limits-of.ts';
 import {
   FrameRates,
   frameLimits,
@@ -56,12 +56,12 @@ it('too many sockets without authentication push out the oldest, never one that 
 });
 
 it('takes its limits from relaySocketsPerAddress, relaySocketsPerShard and relaySocketsPerUser', () => {
-  const set = readLimits('relaySocketsPerAddress=50,relaySocketsPerShard=100,relaySocketsPerUser=7');
+  const set = limitsOf('relaySocketsPerAddress=50,relaySocketsPerShard=100,relaySocketsPerUser=7');
   expect(socketLimits(set)).toMatchObject({
     ...{ relaySocketsPerAddress: 50, relaySocketsPerShard: 100, relaySocketsPerUser: 7 },
     ...{ relayUnauthenticatedPerAddress: 5, relayUnauthenticatedPerShard: 20 },
   });
-  expect(frameLimits(readLimits('relayFramesPerSecond=7')).ofSocket).toEqual({ burst: 300, perSecond: 7 });
+  expect(frameLimits(limitsOf('relayFramesPerSecond=7')).ofSocket).toEqual({ burst: 300, perSecond: 7 });
 });
 
 describe('frames', () => {

@@ -1,12 +1,11 @@
 // The order and the portions in which a relay shard sends to its sockets, and how much it holds for clients that do not read.
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { readLimits } from '../../../src/limits.ts';
+import { limitsOf } from '../limits-of.ts';
 import {
   bytesPerReadingCheck,
   Outbox,
   portionBytes,
-  PushUnderWay,
   unreadLimits,
   type UnreadLimits,
 } from '../../../src/objects/relay/outbox.ts';
@@ -61,12 +60,10 @@ class Shard {
     return this.outbox.takePong(socket, JSON.stringify({ action: 'pong', id }));
   }
 
-  push(sockets: string, frame: string, bytes = half, deviceId = 'dev'): PushUnderWay {
-    const push = this.outbox.beginPush();
+  push(sockets: string, frame: string, bytes = half, deviceId = 'dev'): void {
+    this.outbox.beginPush();
     const run = { deviceId, topic: 't', payloads: [], generations: [] };
-    for (const socket of sockets) this.outbox.push(socket, { frames: [frame], bytes, run, push });
-    push.noteEnded();
-    return push;
+    for (const socket of sockets) this.outbox.push(socket, { frames: [frame], bytes, run });
   }
 
   /** Ends one turn of the outbox: the frames that were written in it. */
@@ -86,14 +83,15 @@ class Shard {
 describe('pushes of a shard', () => {
   it('go at once up to a portion, and the rest in turns of a portion each', async () => {
     const shard = new Shard();
-    const push = shard.push('abcde', '1');
+    shard.push('abcde', '1');
+    const { written } = shard.outbox;
     expect(shard.written).toEqual(['a:1', 'b:1']);
-    expect(push.isWritten).toBe(false);
+    expect(written).toBeDefined();
     expect(await shard.turn()).toEqual(['c:1', 'd:1']);
     expect(await shard.turn()).toEqual(['e:1']);
-    expect(push.isWritten).toBe(true);
-    await push.written;
-    expect(shard.push('z', '2').isWritten).toBe(true);
+    await written;
+    shard.push('z', '2');
+    expect(shard.outbox.written).toBeUndefined();
     expect(shard.written.at(-1)).toBe('z:2');
   });
 
@@ -120,12 +118,14 @@ it('an answer goes at once where nothing waits for its socket, and otherwise beh
 describe('what waits', () => {
   it('is dropped with its socket, also where writing ends that, and its push is over', async () => {
     const shard = new Shard();
-    const first = shard.push('abcd', '1');
-    const second = shard.push('d', '2', 1);
+    shard.push('abcd', '1');
+    shard.push('d', '2', 1);
+    const { written } = shard.outbox;
     shard.outbox.remove('c');
     shard.onWrite = (socket) => shard.outbox.end(socket);
     expect(await shard.turn()).toEqual(['d:1']);
-    expect([first.isWritten, second.isWritten]).toEqual([true, true]);
+    await written;
+    expect(shard.outbox.written).toBeUndefined();
     expect(await shard.turn()).toEqual([]);
   });
 
@@ -135,9 +135,9 @@ describe('what waits', () => {
     shard.push('a', '1', roomy.perSocket - half);
     shard.push('a', '2', half);
     expect(shard.full).toEqual([]);
-    const over = shard.push('ab', '3', 1);
+    shard.push('ab', '3', 1);
     expect(shard.full).toEqual(['a']);
-    expect(over.isWritten).toBe(false);
+    expect(shard.outbox.written).toBeDefined();
     expect(shard.outbox.takePong('b', 'no pong')).toBe(false);
   });
 });
@@ -200,7 +200,7 @@ describe('bytes that a client has not shown to have read', () => {
 
   it('are bounded by relayUnreadBytesPerSocket, and in all by half of the memory of an object', () => {
     const mib = 1024 * kib;
-    const set = (text: string) => unreadLimits(readLimits(text));
+    const set = (text: string) => unreadLimits(limitsOf(text));
     expect(set('relayUnreadBytesPerSocket=1048576')).toEqual({
       perSocket: mib,
       perAddress: 4 * mib,
@@ -224,7 +224,6 @@ it('keeps the order of every socket and ends every push, whatever comes when', a
     fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
       const shard = new Shard();
       const given: string[] = [];
-      const pushes: PushUnderWay[] = [];
       for (const [number, one] of steps.entries()) {
         if (one === 'turn') await shard.turn();
         else if ('answer' in one) {
@@ -232,11 +231,11 @@ it('keeps the order of every socket and ends every push, whatever comes when', a
           shard.outbox.answer(one.answer, [String(number)]);
         } else {
           given.push(...one.to.map((to) => `${to}:${number}`));
-          pushes.push(shard.push(one.to.join(''), String(number), one.bytes));
+          shard.push(one.to.join(''), String(number), one.bytes);
         }
       }
       await shard.untilWritten();
-      await Promise.all(pushes.map(({ written }) => written));
+      expect(shard.outbox.written).toBeUndefined();
       const ofEach = (lines: string[]) => Object.groupBy(lines, ([first]) => first ?? '');
       const kept = ofEach(given.filter((line) => !shard.full.includes(line[0] ?? '')));
       expect(ofEach(shard.written.filter((line) => !shard.full.includes(line[0] ?? '')))).toEqual(kept);

@@ -7,7 +7,7 @@ import { keepLoginDevice } from '../../../src/db/accounts/login-attempts.ts';
 import { deleteExpiredRows } from '../../../src/db/expired-rows.ts';
 import { RefusedError } from '../../../src/domain/refusal.ts';
 import { runScheduledJobs } from '../../../src/scheduled.ts';
-import { beginLoginAttempt, countFailure, maxDevices } from '../../../src/services/accounts/login-attempts.ts';
+import { beginLoginAttempt, maxDevices } from '../../../src/services/accounts/login-attempts.ts';
 import { PasswordQueue, passwordQueueOf } from '../../../src/pacing/password-queue.ts';
 import { call, createUser } from '../rig/clients/client.ts';
 import { sendWith } from '../rig/limited.ts';
@@ -40,7 +40,7 @@ async function failTimes(account: string, times: number, address = '192.0.2.1'):
   for (let attempt = 0; attempt < times; attempt++) {
     await waitOut();
     const client = { account, userId: undefined, clientAddress: address, shownToken: undefined };
-    await countFailure(database, await beginLoginAttempt(database, limits, client));
+    await (await beginLoginAttempt(database, limits, client)).countFailure();
   }
 }
 
