@@ -4,18 +4,17 @@ import { watchSuspension } from '../../../node-service/suspension.ts';
 
 const clocks = { monotonicMs: 0, timeOfDayMs: 0 };
 const noticed: number[] = [];
+// The watch's own timer would come between the steps of a test.
+vi.useFakeTimers({ toFake: ['setInterval'] });
 let check: () => void;
 
 beforeEach(() => {
   vi.spyOn(performance, 'now').mockImplementation(() => clocks.monotonicMs);
   vi.spyOn(Date, 'now').mockImplementation(() => clocks.timeOfDayMs);
-  // Its own timer would come between the steps of a test.
-  vi.useFakeTimers({ toFake: ['setInterval'] });
   check = watchSuspension((suspendedForMs) => noticed.push(suspendedForMs));
 });
 
 afterEach(() => {
-  vi.useRealTimers();
   vi.restoreAllMocks();
   noticed.length = 0;
 });
