@@ -6,6 +6,7 @@ import { unstable_readConfig as readWranglerConfig } from 'wrangler';
 import { z } from 'zod';
 import { secretNames } from '../rig/services/parts.ts';
 import { findSettingProblems } from '../src/config.ts';
+import { makeSecrets } from './local/secrets.ts';
 import { findLocalVars } from './local/settings.ts';
 
 const word = z.string();
@@ -37,7 +38,7 @@ const loopback = /^(?:(?:.+\.)?localhost\.?|127\.[\d.]+|0\.0\.0\.0|\[::1?\])$/;
 export function findDeploymentFaults(configPath: string, secretsFile?: string): string[] {
   const config = configSchema.parse(readWranglerConfig({ config: configPath }, { hideWarnings: true }));
   const { vars } = config;
-  const secrets = secretsFile === undefined ? rightSecrets() : parseEnv(readFileSync(secretsFile, 'utf8'));
+  const secrets = secretsFile === undefined ? makeSecrets(workerSecrets) : parseEnv(readFileSync(secretsFile, 'utf8'));
   const faults = findSettingProblems({ ...vars, ...secrets }).map(({ name, problem }) => `${name} ${problem}`);
   const strange = Object.keys(secrets).filter((name) => !workerSecrets.includes(name));
   faults.push(...strange.map((name) => `${name} is no secret of the Worker`), ...findDifferences(config));
@@ -81,10 +82,4 @@ function findDifferences({ d1_databases, durable_objects, exports, ratelimits, a
 
 function findPairs(text: string, pattern: RegExp): Pair[] {
   return [...text.matchAll(pattern)].map(([, name = '', value = '']) => [name, value]);
-}
-
-function rightSecrets(): Record<string, string> {
-  // As long as a key of VAPID.
-  const secret = 'x'.repeat(43);
-  return { ...Object.fromEntries(workerSecrets.map((name) => [name, secret])), JWT_SECRETS: `kid:${secret}` };
 }

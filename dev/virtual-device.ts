@@ -3,9 +3,8 @@
 // message queue, no fresh credentials, nothing longer than its 256-byte buffer.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect, type MqttClient } from 'mqtt';
-import { z } from 'zod';
 import { parseJson } from '../src/domain/json.ts';
-import { propertyPostMethod, propertySetMethod, propertySetReplyMethod } from '../src/protocol/mqtt.ts';
+import { propertyPostMethod, propertySetReplyMethod, propertySetSchema } from '../src/protocol/mqtt.ts';
 import { activate, type Activation } from '../rig/clients/accounts.ts';
 import { connectApi, describeFailure } from '../rig/clients/api.ts';
 import { sendWithoutDelay } from '../rig/clients/mqtt-client.ts';
@@ -17,12 +16,6 @@ const reconnectEveryMs = 2_000;
 const reportEveryMs = 30_000;
 const bufferBytes = 256;
 const firmware = { firmwareVersion: '1.0.3', chipModel: 'ESP32-C3' };
-
-const commandSchema = z.object({
-  method: z.literal(propertySetMethod),
-  id: z.string(),
-  params: z.record(z.string(), z.unknown()),
-});
 
 type DeviceEvent = 'activated' | 'failed' | 'online' | 'offline' | 'unreachable' | 'reported' | 'commanded' | 'replied';
 /** `text` says it to a person. */
@@ -120,12 +113,8 @@ export function createVirtualDevice(options: VirtualDeviceOptions) {
     client.on('error', onProblem);
     const { signal } = stopping;
     const otaTopics = topics.status.replace(/status$/, 'thing/ota/');
-    let fault = ota;
-    const takeFault = () => {
-      const due = fault ?? { name: 'none' };
-      fault = undefined;
-      return due;
-    };
+    const faults = ota === undefined ? [] : [ota];
+    const takeFault = () => faults.pop() ?? { name: 'none' };
     const about = { apiUrl, topics: otaTopics, version: firmware.firmwareVersion };
     if (ota !== undefined)
       takeUpdates(opened, { ...about, takeFault, leave: () => void opened.endAsync(), signal, onProblem });
@@ -133,7 +122,7 @@ export function createVirtualDevice(options: VirtualDeviceOptions) {
   }
 
   function execute(payload: Buffer, replyTopic: string): void {
-    const command = commandSchema.safeParse(parseJson(payload.toString()));
+    const command = propertySetSchema.safeParse(parseJson(payload.toString()));
     if (!command.success) return;
     const { id, params } = command.data;
     emit('commanded', `received command ${id}: ${JSON.stringify(params)}`);

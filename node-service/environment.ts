@@ -101,13 +101,9 @@ export function readSettingFile(given: NodeJS.Dict<string>, name: string, proble
   return attempt(problems, () => readFileSync(path), explain);
 }
 
-export function checkKeyPair(
-  given: NodeJS.Dict<string>,
-  [cert, key]: [cert: string, key: string],
-  problems: string[],
-): void {
-  if ((given[cert] === undefined) === (given[key] === undefined)) return;
-  problems.push(`${cert} and ${key} belong together: set both or neither`);
+export function checkKeyPair(given: NodeJS.Dict<string>, names: [cert: string, key: string], problems: string[]): void {
+  const missing = names.filter((name) => given[name] === undefined);
+  if (missing.length === 1) problems.push(`${names.join(' and ')} belong together: set both or neither`);
 }
 
 /** Does what may fail, and adds the explanation to the problems if it does. */

@@ -6,28 +6,19 @@ const tickMs = 500;
 /** The Worker promotes another bridge 9 s after the last ping, and pings are 5 s apart: 4 s can be enough. */
 const noticedAfterMs = 3000;
 
-export function watchSuspension(onNoticed: (suspendedForMs: number) => void) {
-  let lastTickAtMs = 0;
-  let lastTickTimeMs = 0;
-  let timer: NodeJS.Timeout | undefined;
-  const noteTick = (): void => {
+/**
+ * Watches until the process ends. Answers a check to make before acting on data that waited to be read, too: that may be handled before
+ * the timer.
+ */
+export function watchSuspension(onNoticed: (suspendedForMs: number) => void): () => void {
+  let lastTickAtMs = performance.now();
+  let lastTickTimeMs = Date.now();
+  const check = (): void => {
+    const sinceMs = Math.max(performance.now() - lastTickAtMs, Date.now() - lastTickTimeMs);
     lastTickAtMs = performance.now();
     lastTickTimeMs = Date.now();
-  };
-  /** Call it before acting on data that waited to be read, too: that may be handled before the timer. */
-  const check = (): void => {
-    if (timer === undefined) return;
-    const sinceMs = Math.max(performance.now() - lastTickAtMs, Date.now() - lastTickTimeMs);
-    noteTick();
     if (sinceMs > noticedAfterMs) onNoticed(sinceMs);
   };
-  const start = (): void => {
-    noteTick();
-    timer ??= setInterval(check, tickMs).unref();
-  };
-  const stop = (): void => {
-    clearInterval(timer);
-    timer = undefined;
-  };
-  return { start, stop, check };
+  setInterval(check, tickMs).unref();
+  return check;
 }

@@ -3,7 +3,6 @@
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { describeFailure } from '../rig/clients/api.ts';
-import type { Place } from '../rig/services/parts.ts';
 import { log } from './log-lines.ts';
 
 /** A quarter of WatchdogSec in the unit. */
@@ -23,10 +22,9 @@ export function tellSystemd(...states: string[]): void {
 }
 
 /** Until the process ends. systemd restarts a server whose Worker does not answer (WatchdogSec). */
-export function watchServer({ ports, secrets }: Place): void {
-  const api = `http://127.0.0.1:${ports.api}`;
-  const ask = (path: string) => fetch(api + path, { headers, signal: AbortSignal.timeout(watchEveryMs) });
-  const headers = { Authorization: `Bearer ${secrets.OPERATOR_SECRETS.replace(/,.*/s, '')}` };
+export function watchServer(url: string, operatorSecret: string): void {
+  const headers = { Authorization: `Bearer ${operatorSecret}` };
+  const ask = (path: string) => fetch(url + path, { headers, signal: AbortSignal.timeout(watchEveryMs) });
   const look = () => ask('/health').then(() => tellSystemd('WATCHDOG=1'), noteSilence);
   const count = () => ask('/operator/metrics').then((response) => response.text().then(checkFiles), noteSilence);
   setInterval(() => void look(), watchEveryMs).unref();

@@ -55,7 +55,7 @@ async function serve(dataDir: string, stopping: AbortSignal): Promise<void> {
     if (!stopping.aborted) {
       log('info', 'serving');
       tellSystemd('--ready');
-      watchServer(server.place);
+      watchServer(url, secret);
       reconcileRestored(dataDir, url, secret).then(
         (result) => result !== undefined && log('info', 'reconciled', { result }),
         (error: unknown) => log('error', 'cannot_reconcile', { problem: describeFailure(error) }),

@@ -15,8 +15,7 @@ export function loadSecrets(stateDir: string, names: readonly string[] = secretN
     ? readFileSync(path, 'utf8')
     : '# Made once for the data in this folder, which needs them.\n';
   const saved = parseEnv(text);
-  const missing = names.filter((name) => saved[name] === undefined);
-  const made = Object.fromEntries(missing.map((name) => [name, generateSecret(name)]));
+  const made = makeSecrets(names.filter((name) => saved[name] === undefined));
   const lines = Object.entries(made).map(([name, secret]) => `${name}=${secret}\n`);
   if (lines.length > 0) writePrivateFile(path, text.replace(/[^\n]$/, '$&\n') + lines.join(''));
   return { ...saved, ...made } as LocalSecrets;
@@ -51,6 +50,10 @@ export function writePrivateFile(path: string, text: string): void {
   writeFileSync(path, text, { mode: 0o600 });
   // The mode above counts for a new file only.
   chmodSync(path, 0o600);
+}
+
+export function makeSecrets(names: readonly string[]): Record<string, string> {
+  return Object.fromEntries(names.map((name) => [name, generateSecret(name)]));
 }
 
 function generateSecret(name: string): string {

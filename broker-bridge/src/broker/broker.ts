@@ -35,7 +35,7 @@ export type Broker = ReturnType<typeof createBroker>;
 
 export function createBroker(config: MqttConfig, log: Log, events: BrokerEvents) {
   const backOff = createBackOff({ baseMs: 200, capMs: 10_000 });
-  const suspension = watchSuspension(abandonSession);
+  const checkSuspension = watchSuspension(abandonSession);
   let connection: MqttConnection | null = null;
   let isAbandoned = false;
   let wasTakenOver = false;
@@ -62,7 +62,6 @@ export function createBroker(config: MqttConfig, log: Log, events: BrokerEvents)
   function start(resumes: boolean): void {
     if (isWanted) return;
     isWanted = true;
-    suspension.start();
     // Then it was no bridge of ours that took the session over. Two that each took it back would do so for ever.
     const standsBack = wasTakenOver && resumes;
     wasTakenOver = false;
@@ -80,7 +79,6 @@ export function createBroker(config: MqttConfig, log: Log, events: BrokerEvents)
   /** Disconnects at once; the session and its queue stay at the broker for the next bridge. */
   async function stop(): Promise<void> {
     isWanted = false;
-    suspension.stop();
     clearTimeout(timer);
     await connection?.end();
   }
@@ -108,7 +106,7 @@ export function createBroker(config: MqttConfig, log: Log, events: BrokerEvents)
       onSession: events.onSession,
       onOpen: noteOpen,
       onMessage: (message, proceed) => {
-        suspension.check();
+        checkSuspension();
         if (!isAbandoned) events.onMessage(opened, message, proceed);
       },
       onEnd: noteEnd,
@@ -158,7 +156,6 @@ export function createBroker(config: MqttConfig, log: Log, events: BrokerEvents)
     const delayMs = backOff.nextDelayMs();
     if (end.isTakenOver || isAbandoned) {
       isWanted = false;
-      suspension.stop();
       wasTakenOver = end.isTakenOver;
       if (end.isTakenOver) log.warn('another client took over the session with the broker');
       events.onTakenOver();

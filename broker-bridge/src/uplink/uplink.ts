@@ -28,6 +28,7 @@ type Parts = {
 };
 /** The messages of a batch that are still to be delivered, and whether their device backs off first. */
 type Unsent = Map<UplinkMessage, boolean>;
+type Answered = Extract<UplinkOutcome, { kind: 'answered' }>;
 type Cause = { cause: string; requestId: string | undefined };
 
 /** How long a message waits for others while batches are under way. */
@@ -191,7 +192,7 @@ export function createUplink(parts: Parts) {
       case 'answered':
         noteWorkerAnswers();
         metrics.reportSeconds.observe(ageOfOldestMs(batch) / 1000);
-        return applyResults(batch, outcome.results, outcome.requestId);
+        return applyResults(batch, outcome);
     }
   }
 
@@ -220,11 +221,7 @@ export function createUplink(parts: Parts) {
     return new Map([...mapAll(held, false), ...first, ...(await post(free))]);
   }
 
-  async function applyResults(
-    batch: UplinkMessage[],
-    results: protocol.UplinkResult[],
-    requestId: string | undefined,
-  ): Promise<Unsent> {
+  async function applyResults(batch: UplinkMessage[], { results, requestId }: Answered): Promise<Unsent> {
     const resultBySeq = new Map(results.map((result) => [result.seq, result]));
     const unsent: Unsent = new Map();
     const rejected = new Map<UplinkMessage, string>();

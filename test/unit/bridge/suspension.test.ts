@@ -4,16 +4,17 @@ import { watchSuspension } from '../../../node-service/suspension.ts';
 
 const clocks = { monotonicMs: 0, timeOfDayMs: 0 };
 const noticed: number[] = [];
-const watch = watchSuspension((suspendedForMs) => noticed.push(suspendedForMs));
+// The watch's own timer would come between the steps of a test.
+vi.useFakeTimers({ toFake: ['setInterval'] });
+let check: () => void;
 
 beforeEach(() => {
   vi.spyOn(performance, 'now').mockImplementation(() => clocks.monotonicMs);
   vi.spyOn(Date, 'now').mockImplementation(() => clocks.timeOfDayMs);
-  watch.start();
+  check = watchSuspension((suspendedForMs) => noticed.push(suspendedForMs));
 });
 
 afterEach(() => {
-  watch.stop();
   vi.restoreAllMocks();
   noticed.length = 0;
 });
@@ -21,7 +22,7 @@ afterEach(() => {
 function pass(monotonicMs: number, timeOfDayMs = monotonicMs): void {
   clocks.monotonicMs += monotonicMs;
   clocks.timeOfDayMs += timeOfDayMs;
-  watch.check();
+  check();
 }
 
 test('a process that was stopped notices it once', () => {
