@@ -14,7 +14,7 @@ const usage = `Usage: npm run weight
 readCommandLine({ name: 'npm run weight', usage, options: {} }, () => undefined);
 
 const bounds = {
-  'product source, lines': 39_040,
+  'product source, lines': 38_940,
   'tests, rig and benchmarks, lines': 54_550,
   'Matter bridge, lines': 600,
   'documents, words': 32_850,
