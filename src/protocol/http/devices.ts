@@ -142,6 +142,7 @@ export const listDevicesQuerySchema = z.object({
   after: cursorSchema.optional(),
   ...pageQuery,
 });
+export type DevicesQuery = z.infer<typeof listDevicesQuerySchema>;
 
 export const pageQuerySchema = z.object(pageQuery);
 
@@ -267,6 +268,7 @@ export const deleteDevicesQuerySchema = z.object({
   createdAfter: timeFilterSchema('Only devices created then or later.').optional(),
   createdBefore: timeFilterSchema('Only devices created before.').optional(),
 });
+export type DeleteDevicesQuery = z.infer<typeof deleteDevicesQuerySchema>;
 
 export const deletedDevicesSchema = objectSchema('DeletedDevices', {
   deleted: z.int().min(0).openapi({ example: 100 }),

@@ -93,6 +93,7 @@ export const listProductsQuerySchema = z.object({
   category: z.string().optional().openapi({ description: 'Only products of exactly this category.' }),
   ...pageQuery,
 });
+export type ProductsQuery = z.infer<typeof listProductsQuerySchema>;
 
 export const deletedProductSchema = objectSchema('DeletedProduct', { productKey: productKeySchema });
 

@@ -67,11 +67,7 @@ export const deviceRoutes = createRouter()
         'was found among the first devices that begin like that, by name.',
       request: { query: schemas.listDevicesQuerySchema },
     }),
-    (c) => {
-      const { productKey, status, role, search, tag, after, page, size } = c.req.valid('query');
-      const filter = { productKey, statusCode: status, role, search, tag };
-      return answer(c, pageDevices(c.var.context, c.var.caller, filter, { page, size }, after));
-    },
+    (c) => answer(c, pageDevices(c.var.context, c.var.caller, c.req.valid('query'))),
   )
   .openapi(route('get', '/{deviceId}', mayRead('Read one device', schemas.deviceSchema)), (c) =>
     answer(c, readDevice(c.var.context, c.var.caller, c.req.valid('param').deviceId)),

@@ -58,12 +58,7 @@ export const productRoutes = createRouter()
       ...mayList('List your products, newest first', schemas.productPageSchema),
       request: { query: schemas.listProductsQuerySchema },
     }),
-    (c) => {
-      const { category, page, size } = c.req.valid('query');
-      // Forms send an empty filter for none; no product has an empty category.
-      const wanted = category === '' ? undefined : category;
-      return answer(c, products.pageProducts(c.var.context, c.var.caller, wanted, { page, size }));
-    },
+    (c) => answer(c, products.pageProducts(c.var.context, c.var.caller, c.req.valid('query'))),
   )
   .openapi(route('get', '/{productKey}', mayRead('Read one product', schemas.productSchema, 'not_found')), (c) =>
     answer(c, products.readProduct(c.var.context, c.var.caller, c.req.valid('param').productKey)),

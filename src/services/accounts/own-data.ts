@@ -43,8 +43,8 @@ export async function exportOwnData(
 ) {
   const { userId } = caller;
   await holdToUserRate(context, userId, 'read', devicesPerPage);
-  const page = { page: 1, size: devicesPerPage };
-  const listed = await pageDevices(context, inPerson(userId), {}, page, after ?? 'begin');
+  const query = { page: 1, size: devicesPerPage, after: after ?? 'begin' } as const;
+  const listed = await pageDevices(context, inPerson(userId), query);
   const devices = await Promise.all(listed.list.map((device) => exportDevice(context, userId, device)));
   const account = after === undefined ? await exportAccount(context, caller) : null;
   return { account, devices, next: listed.next ?? null };
@@ -58,7 +58,7 @@ async function exportAccount(context: ServiceContext, caller: InSession): Promis
     sessions: await pageSessions(context, caller, all),
     apiKeys: await pageApiKeys(context, userId, all),
     securityEvents: await pageSecurityEvents(context, userId, all),
-    products: await pageProducts(context, actor, undefined, all),
+    products: await pageProducts(context, actor, all),
     groups: await collectionsOf(context, actor, 'group').list(all),
     scenes: await collectionsOf(context, actor, 'scene').list(all),
     webhooks: await webhooksOf(context, actor).list(all),

@@ -11,28 +11,20 @@ import {
   searchDevices,
   countDevicesOf,
   listDevicesOf,
-  type ProductDevicesFilter,
 } from '../../db/devices/lists.ts';
 import { writeTags, type DeviceWithProduct, deleteRecord } from '../../db/devices/devices.ts';
 import { hasRight, hasScope, type Actor, type Role } from '../../domain/access.ts';
 import { nameOf, shortenSerial } from '../../domain/names.ts';
 import { describeStatus, type ConnectionStatusCode } from '../../domain/device-status.ts';
 import { invalidInput, limitReached, RefusedError, type Outcome } from '../../domain/refusal.ts';
-import {
-  formatCursor,
-  offsetOf,
-  pagedDevices,
-  type ListPosition,
-  type Page,
-  type PageRequest,
-} from '../../domain/pagination.ts';
+import { formatCursor, offsetOf, pagedDevices, type Page } from '../../domain/pagination.ts';
 import { endAtBroker, provisionAtBroker, scheduleDeletionAtBroker } from '../broker/provisioning.ts';
 import type { ServiceContext } from '../../context.ts';
 import { toIso } from '../../domain/time.ts';
 import { costs, holdToUserRate } from '../../pacing/rate-limits.ts';
 import { decideAs, requireDevice } from './device-access.ts';
 import type { Config } from '../../config.ts';
-import type { ChangeDeviceBody } from '../../protocol/http/devices.ts';
+import type { ChangeDeviceBody, DeleteDevicesQuery, DevicesQuery } from '../../protocol/http/devices.ts';
 import { messagingName, type DeviceIdentity } from '../../domain/topics.ts';
 import { callDevice } from '../../objects/calls/stubs.ts';
 import { devicesPerSlice, runSlice } from '../operations/device-slices.ts';
@@ -42,20 +34,18 @@ export type DeviceView = ReturnType<typeof describeDevice>;
 
 /**
  * A product key that is not the caller's matches nothing, so that filters reveal no foreign products.
- * @param asked an empty `search` is none
- * @param after where another page ended, in place of `page.page`; then the answer has `next`, and the members of the
- *   contract alone otherwise
+ * @param query an empty `search` is none. `after`: where another page ended, in place of `page`; then the answer has `next`, and
+ *   the members of the contract alone otherwise
  * @throws RefusedError invalid_input for a page that only a cursor reaches
  */
 export async function pageDevices(
   context: ServiceContext,
   actor: Actor,
-  { search, ...wanted }: Omit<DeviceFilter, 'userId'> & { search?: string | undefined },
-  page: PageRequest,
-  after: ListPosition | 'begin' | undefined,
+  { page: number, size, after, search, status: statusCode, ...wanted }: DevicesQuery,
 ): Promise<Page<DeviceView> & { next?: string | null; isCut?: boolean }> {
   const db = context.replica();
-  const filter = { ...wanted, userId: actor.userId };
+  const page = { page: number, size };
+  const filter: DeviceFilter = { ...wanted, statusCode, userId: actor.userId };
   if (actor.productKey !== null && wanted.productKey !== undefined && wanted.productKey !== actor.productKey)
     return { list: [], total: 0, ...page };
   if (actor.productKey !== null) filter.productKey = actor.productKey;
@@ -184,8 +174,8 @@ export async function deleteDevicesOf(
   context: ServiceContext,
   actor: Actor,
   { productKey }: { productKey: string },
-  filter: Omit<ProductDevicesFilter, 'productId' | 'ownerId'>,
-): Promise<{ deleted: number; failed: number; remaining: number }> {
+  filter: DeleteDevicesQuery,
+) {
   const db = context.primary();
   const { id: productId, ownerId } = await findOwnProduct(db, actor, productKey, 'manageProducts');
   if (Object.values(filter).every((value) => value === undefined)) {

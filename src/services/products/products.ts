@@ -7,11 +7,10 @@ import { requireRightOfKey, type Actor } from '../../domain/access.ts';
 import { dateOf } from '../../domain/device/times/calendar.ts';
 import { rangeOf } from '../../domain/device/usage/views.ts';
 import { productFacts } from '../../domain/device/ownership/ownership.ts';
-import type { PageRequest } from '../../domain/pagination.ts';
 import { credentialRefused, invalidInput, limitReached, notFound, RefusedError, unwrap } from '../../domain/refusal.ts';
 import { isProductKey } from '../../domain/topics.ts';
 import type { RangeQuery } from '../../protocol/http/usage.ts';
-import type { CreateProductBody, UpdateProductBody } from '../../protocol/http/products.ts';
+import type { CreateProductBody, ProductsQuery, UpdateProductBody } from '../../protocol/http/products.ts';
 import { dayMs, toIso } from '../../domain/time.ts';
 import { costs, holdToUserRate } from '../../pacing/rate-limits.ts';
 import { callPropagator } from '../../objects/calls/stubs.ts';
@@ -29,14 +28,11 @@ export async function createProduct(context: ServiceContext, actor: Actor, body:
   return { productId: inserted.id, productKey: body.productKey, name: body.name };
 }
 
-export async function pageProducts(
-  context: ServiceContext,
-  actor: Actor,
-  category: string | undefined,
-  page: PageRequest,
-) {
+export async function pageProducts(context: ServiceContext, actor: Actor, { category, ...page }: ProductsQuery) {
   if (actor.deviceIds) return { list: [], total: 0, ...page };
-  const filter = { ownerId: actor.userId, productKey: actor.productKey ?? undefined, category };
+  // Forms send an empty filter for none; no product has an empty category.
+  const wanted = category === '' ? undefined : category;
+  const filter = { ownerId: actor.userId, productKey: actor.productKey ?? undefined, category: wanted };
   const { total, rows } = await records.listProducts(context.replica(), filter, page);
   return { list: rows.map(describeProduct), total, ...page };
 }

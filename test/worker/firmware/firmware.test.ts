@@ -17,6 +17,7 @@ import {
   type Device,
 } from '../rig/commands.ts';
 import * as rig from '../rig/firmware.ts';
+import { callWith } from '../rig/limited.ts';
 
 const minuteMs = 60_000;
 
@@ -107,6 +108,16 @@ describe('keys and firmware', () => {
     await rig.ofProduct('POST', productKey, `campaigns/${data.campaignId}/stop`);
     expect(await message(rig.ofProduct('DELETE', productKey, 'firmware/2'))).toBe('success');
     expect(await imagesOf(productKey)).toBe(0);
+  });
+
+  it('take an image later if the bucket is away', async () => {
+    const { productKey } = await rig.prepareFirmware('1.2.0', rig.imageOf(10));
+    const FIRMWARE = { put: () => Promise.reject(new Error('Network connection lost.')) };
+    const headers = { 'Content-Length': '10' };
+    const path = `/products/${productKey}/firmware/1.2.0/image`;
+    const options = { token: owner.token, body: 'ten bytes!', headers };
+    expect(await callWith({ FIRMWARE }, 'PUT', path, options)).toMatchObject({ code: 503, message: 'unavailable' });
+    expect(await imagesOf(productKey)).toBe(1);
   });
 
   it('go with their product, within a minute', async () => {
