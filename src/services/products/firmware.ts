@@ -89,11 +89,13 @@ export async function firmwareOf(
       const { size, sha256 } = unwrap(readManifest(row.manifest));
       if (bytes !== size || body === null) throw refusedFirmware('size');
       // An image that is there may be on its way to devices. Bytes that are not these are refused in any case.
-      await bucket.put(imageNameOf(productId, version), body, { sha256 }).catch((error: unknown) => {
+      await bucket.put(imageNameOf(productId, version), body, { sha256 }).catch(async (error: unknown) => {
         const cause = String(error);
         if (/checksum|digest|10037/i.test(cause)) throw refusedFirmware('hash');
-        // To the bucket, or to a client, which then reads no answer.
-        throw /connection lost/i.test(cause) ? new RefusedError({ kind: 'storage_unavailable', cause }) : error;
+        if (!/connection lost/i.test(cause)) throw error;
+        // To the client, or to the bucket: one that answers has lost nothing.
+        const [{ status }] = await Promise.allSettled([bucket.head(imageNameOf(productId, version))]);
+        throw new RefusedError({ kind: status === 'fulfilled' ? 'body_not_received' : 'storage_unavailable', cause });
       });
       const storedAt = row.storedAt ?? Date.now();
       const isKept = await records.setStored(db, productId, version, storedAt);

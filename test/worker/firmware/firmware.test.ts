@@ -112,7 +112,8 @@ describe('keys and firmware', () => {
 
   it('take an image later if the bucket is away', async () => {
     const { productKey } = await rig.prepareFirmware('1.2.0', rig.imageOf(10));
-    const FIRMWARE = { put: () => Promise.reject(new Error('Network connection lost.')) };
+    const lost = () => Promise.reject(new Error('Network connection lost.'));
+    const FIRMWARE = { put: lost, head: lost };
     const headers = { 'Content-Length': '10' };
     const path = `/products/${productKey}/firmware/1.2.0/image`;
     const options = { token: owner.token, body: 'ten bytes!', headers };
