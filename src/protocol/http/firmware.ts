@@ -39,6 +39,7 @@ export const firmwareBodySchema = strictSchema('FirmwareRequest', {
   signature: z
     .base64()
     .length(88)
+    .endsWith('==')
     .openapi({
       description: 'Of these bytes: 64 bytes, of P-256 as r and s.',
       example: `${'q83vEjRW'.repeat(10)}q83vEg==`,

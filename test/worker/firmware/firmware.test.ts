@@ -61,6 +61,8 @@ describe('keys and firmware', () => {
     expect(await message(rig.ofProduct('POST', productKey, 'firmware', changed))).toMatch(
       /^invalid_firmware: signature/,
     );
+    const longer = { manifest: await rig.manifestOf(productKey, '1.0.2', image), signature: `${'A'.repeat(87)}=` };
+    expect(await message(rig.ofProduct('POST', productKey, 'firmware', longer))).toMatch(/^invalid_request: signature/);
     expect(await message(rig.addFirmware(productKey, p256, '1.0.0', image))).toBe('firmware_exists');
     expect(await message(rig.addFirmware(productKey, p256, 'newest', image))).toMatch(
       /^invalid_request: manifest.version/,
