@@ -10,7 +10,6 @@ import { offsetOf, type PageRequest } from '../domain/pagination.ts';
 import type { UpdateReport } from '../domain/device/firmware/updates.ts';
 import { accept, refuse, type Outcome } from '../domain/refusal.ts';
 import { dayMs, hourMs, minuteMs, secondMs, toIso } from '../domain/time.ts';
-import { isDeviceId } from '../domain/topics.ts';
 import { describeError, log } from '../log.ts';
 import { hashBeginLength, type Manifest } from '../protocol/firmware.ts';
 import type { CampaignBody, CampaignOutcome, CampaignView } from '../protocol/http/firmware.ts';
@@ -219,9 +218,7 @@ export class Campaign extends DurableObject<Env> {
     const [isNew, isStopped] = [row.state === 'waiting', this.#run?.state === 'stopped'];
     // It was paused meanwhile.
     if (isNew && !this.#mayOffer) return;
-    const asked = isDeviceId(row.deviceId)
-      ? callDevice(this.env, row.deviceId, 'idempotent').offerUpdate(offer, isStopped, isNew)
-      : Promise.resolve(notFound);
+    const asked = callDevice(this.env, row.deviceId, 'idempotent').offerUpdate(offer, isStopped, isNew);
     const answered = await within(answerMs, resultOr(undefined, asked));
     // Of none it is asked again.
     if (answered !== undefined) this.#note(row, answered.ok ? answered.value : gone);

@@ -100,7 +100,7 @@ export async function readGroup(context: ServiceContext, actor: Actor, groupId: 
   const deviceIds = await deviceIdsOf(context, actor, { ...group, groupId: undefined });
   await holdToUserRate(context, actor.userId, 'read', Math.ceil(deviceIds.length / 10));
   // An id that no device has would wake an object of its own.
-  const known = new Set(await findDeviceIds(context.primary(), deviceIds));
+  const known = await findDeviceIds(context.primary(), deviceIds);
   const ask = async (deviceId: string) => {
     try {
       if (!known.has(deviceId)) throw notFound('device', deviceId);

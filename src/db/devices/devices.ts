@@ -124,10 +124,11 @@ export async function writeTags(db: Database, deviceId: string, ownerId: number,
 }
 
 /** Those of the ids that are of devices. */
-export async function findDeviceIds(db: Database, deviceIds: readonly string[]): Promise<string[]> {
-  const wanted = sql`(select value from json_each(${JSON.stringify(deviceIds)}))`;
-  const rows = await db.all<{ id: string }>(sql`select device_id as id from ${devices} where device_id in ${wanted}`);
-  return rows.map(({ id }) => id);
+export async function findDeviceIds(db: Database, deviceIds: readonly string[], productId?: number) {
+  const isWanted = sql`${devices.deviceId} in (select value from json_each(${JSON.stringify(deviceIds)}))`;
+  const isOfProduct = productId === undefined ? undefined : eq(devices.productId, productId);
+  const rows = await db.select({ id: devices.deviceId }).from(devices).where(and(isWanted, isOfProduct));
+  return new Set(rows.map(({ id }) => id));
 }
 
 export function selectDevices<More extends Record<string, SQL.Aliased>>(db: Database, more?: More) {

@@ -62,7 +62,7 @@ export const imageBody = {
 export const firmwareListSchema = z.object({ list: z.array(firmwareSchema) });
 
 const waveSchema = z.union([
-  z.strictObject({ devices: distinctSchema(deviceIdSchema, 1, 100) }),
+  z.strictObject({ devices: distinctSchema(deviceIdSchema.max(64), 1, 100) }),
   z.strictObject({
     percent: z
       .number()

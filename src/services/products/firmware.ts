@@ -3,6 +3,7 @@
 import { findSigner, readPublicKey } from '../../crypto/firmware-signature.ts';
 import { createId } from '../../crypto/secrets.ts';
 import { linkIdLength } from '../../crypto/link-token.ts';
+import { findDeviceIds } from '../../db/devices/devices.ts';
 import * as records from '../../db/products/firmware.ts';
 import type { Actor } from '../../domain/access.ts';
 import { imageNameOf, readManifest } from '../../domain/firmware/images.ts';
@@ -119,8 +120,13 @@ export async function firmwareOf(
     },
 
     async startCampaign(order: CampaignBody) {
-      const { version } = order;
+      const { version, waves } = order;
       const row = await find(version);
+      // A wave of none would let the next one begin at once.
+      const named = waves.flatMap((wave) => ('devices' in wave ? wave.devices : []));
+      const known = await findDeviceIds(db, named, productId);
+      const missing = named.find((deviceId) => !known.has(deviceId));
+      if (missing !== undefined) throw invalidInput('waves', `${missing} is no device of the product`);
       const [campaignId, createdAt] = [createId('', linkIdLength), Date.now()];
       const campaign = { campaignId, productId, version, state: 'running', createdAt } as const;
       if (!(await records.insertCampaign(db, campaign, max.campaignsPerProduct))) {

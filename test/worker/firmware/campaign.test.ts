@@ -197,6 +197,9 @@ it('begins small, and grows', async () => {
   expect(await begin({ percent: 2 })).toMatch(/^invalid_request: waves: must begin with named devices/);
   expect(await begin({ percent: 100 }, small)).toMatch(/^invalid_request: waves/);
   expect(await begin(small, { percent: 50 }, { percent: 50 })).toBe('invalid_request: waves: must grow');
+  const [foreign] = (await start(1, each)).devices as [Device];
+  const is = `${foreign.deviceId} is no device of the product`;
+  expect(await begin(rig.named([foreign]), { percent: 100 })).toBe(`invalid_request: waves: ${is}`);
   expect(await begin(small, { percent: 50 }, { percent: 100 })).toBe('success');
 });
 

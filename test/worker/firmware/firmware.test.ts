@@ -353,21 +353,19 @@ describe('an update', () => {
   it('is not offered to a device that has the version, or is too old for it', async () => {
     const { productKey } = await rig.prepareFirmware('1.2.0', rig.imageOf(9), { minimumVersion: '1.0.5' });
     const [newer] = (await rig.makeDevices(productKey, 1, '1.10')) as [Device];
-    const older = {
-      ...newer,
-      deviceId: (
-        await call<{ deviceId: string }>('POST', '/devices/activate', { body: { productKey, deviceSN: 'old' } })
-      ).data.deviceId,
-    };
+    const activate = async (deviceSN: string) =>
+      (await call<Device>('POST', '/devices/activate', { body: { productKey, deviceSN } })).data.deviceId;
+    const older = { ...newer, deviceId: await activate('old') };
     await bringUp(older, rig.inform('1.0.4'));
-    const { data } = await rig.startCampaign(productKey, '1.2.0', [
-      { devices: [newer.deviceId, older.deviceId, 'dev_nobody00'] },
-    ]);
+    // As if its activation had ended before its object knew.
+    const [halfway, renamed] = ['dev_nobody00', 'update devices set device_id = ? where device_id = ?'];
+    await env.DB.prepare(renamed)
+      .bind(halfway, await activate('halfway'))
+      .run();
+    const devices = [newer.deviceId, older.deviceId, halfway];
+    const { data } = await rig.startCampaign(productKey, '1.2.0', [{ devices }]);
     const { list } = await rig.untilCampaign(productKey, data.campaignId, ({ state }) => state === 'done');
-    const reasons = [newer.deviceId, older.deviceId, 'dev_nobody00'].map((id) =>
-      list.find(({ deviceId }) => deviceId === id),
-    );
-    expect(reasons).toMatchObject([
+    expect(devices.map((id) => list.find(({ deviceId }) => deviceId === id))).toMatchObject([
       { state: 'skipped', reason: 'has_version' },
       { state: 'skipped', reason: 'below_minimum' },
       { state: 'skipped', reason: 'not_active' },
