@@ -53,7 +53,7 @@ export const progressSchema = z.object({
   percent: z.number().min(0).max(100).optional(),
   error: z
     .string()
-    .regex(/^[a-z0-9_]{1,32}$/)
+    .regex(/^[\x20-\x7e]{1,64}$/)
     .optional(),
 });
 export type Progress = z.infer<typeof progressSchema>;

@@ -170,7 +170,7 @@ export const deviceFirmwareSchema = objectSchema('DeviceFirmware', {
       formerVersion: version.nullable(),
       state: z.enum(words.updateStates),
       reason: z.enum(words.updateReasons).nullable(),
-      error: z.string().nullable().openapi({ description: 'The word of the device for it.', example: 'flash_write' }),
+      error: z.string().nullable().openapi({ description: 'What the device says of it.', example: 'flash_write' }),
       percent: z.int().min(0).max(100),
       security: z.boolean().openapi({ description: 'Relevant to security: it cannot be postponed.' }),
       endsAt: instantSchema.nullable().openapi({ description: 'When this state ends if nothing comes of it.' }),

@@ -198,8 +198,8 @@ describe('an image', () => {
     expect((await rig.fetchImage(`/f/${forOther}`)).status).toBe(404);
     expect((await rig.fetchImage(`/f/${token.slice(0, -1)}x`)).status).toBe(404);
     await rig.fetchImage(upgrade.url);
-    await bringUp(device, rig.progress('failed', { error: 'flash_write' }));
-    expect(await rig.firmwareOf(device)).toMatchObject({ update: { state: 'failed', error: 'flash_write' } });
+    await bringUp(device, rig.progress('failed', { error: 'E12: flash!' }));
+    expect(await rig.firmwareOf(device)).toMatchObject({ update: { state: 'failed', error: 'E12: flash!' } });
     expect((await rig.fetchImage(upgrade.url)).status).toBe(410);
   });
 
