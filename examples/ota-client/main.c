@@ -197,12 +197,13 @@ static void take_data(const cJSON *json) {
 }
 
 // The service repeats an offer in each session, and before it has heard that the image runs.
-static void take_offer(const char *new_hash, const char *new_url) {
+static void take_offer(const cJSON *offer) {
+  const char *new_hash = text_of(offer, "hash"), *new_url = text_of(offer, "url");
   int length = 0;
   sscanf(new_url, "/f/%*60[A-Za-z0-9_-]%n", &length);
   if (strlen(new_hash) != 16 || length == 0 || new_url[length] != '\0') return;
   if (update == RUNNING && strcmp(new_hash, hash) == 0 && strcmp(new_url, url) == 0) return;
-  if (strncmp(text_of(booted, "sha256"), new_hash, 16) == 0) return;
+  if (strcmp(text_of(booted, "version"), text_of(offer, "version")) == 0) return;
   strcpy(hash, new_hash);
   strcpy(url, new_url);
   update = OFFERED;
@@ -211,7 +212,7 @@ static void take_offer(const char *new_hash, const char *new_url) {
 static void on_message(struct mosquitto *, void *, const struct mosquitto_message *message) {
   cJSON *json = cJSON_ParseWithLength(message->payload, (size_t)message->payloadlen);
   take_data(json);
-  take_offer(text_of(json, "hash"), text_of(json, "url"));
+  take_offer(json);
   cJSON_Delete(json);
 }
 

@@ -103,11 +103,12 @@ describe.skipIf(otaClientMissing !== null)(`a device with two slots (${otaClient
     expect(installed).toMatchObject({ version, slot: 'b', keys: [keyId] });
   });
 
-  it('updates the other way too, from slot b to slot a', async () => {
-    const { device, product, campaign } = await makers.offer();
+  it('updates the other way too, from slot b to slot a, and to the same image of a newer version', async () => {
+    const { device, product, campaign, next } = await makers.offer();
     await makers.supervise(device);
     await makers.change(campaign, 'stop');
-    await makers.order(product, await makeImage({ product, version: '2' }), [device.activation]);
+    const [manifest = '', signature = ''] = (await signLines(next.image, { product, version: '2' })).split('\n');
+    await makers.order(product, { ...next, signed: { manifest, signature } }, [device.activation]);
     const { boots, update } = await makers.supervise(device);
     expect(boots).toEqual([`${newBoot}0`, 'boot slot=a version=2 trying=1']);
     expect(update).toMatchObject({ state: 'proved', version: '2' });
