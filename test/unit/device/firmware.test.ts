@@ -278,6 +278,18 @@ describe.each(Object.entries(ways))('a device whose sessions are known by %s', (
     expect(outcomeOf(device)).toBe('proved');
   });
 
+  it('has proved the new version also if it told the former one between the end of the download and its restart', () => {
+    const device = downloaded(way);
+    inform(device, former);
+    way.end(device);
+    device.wait(500);
+    way.begin(device);
+    expect(outcomeOf(device)).toBe('downloaded');
+    say(device, 'restarting');
+    inform(device, next);
+    expect(outcomeOf(device)).toBe('proved');
+  });
+
   it('has rolled back if it said that it restarts and comes back with the old version; else the second time', () => {
     const [device, silent] = [downloaded(way), downloaded(way)];
     say(device, 'restarting');

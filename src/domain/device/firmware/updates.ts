@@ -37,8 +37,11 @@ type Update = Omit<Offer, 'minimumVersion' | 'productKey'> & {
   downloaded: Download | null;
 };
 
-/** What informs later than its end, in a newer session, counts. `isRestart`: a device that comes back has restarted. */
-type Download = { atMs: number; sessionAtMs: number; isRestart: boolean };
+/**
+ * What informs later than its end, in a newer session, counts. `isRestart`: a device that comes back has restarted.
+ * `formerAtMs`: the newer session in which the former version was heard. That word may be of the session before.
+ */
+type Download = { atMs: number; sessionAtMs: number; isRestart: boolean; formerAtMs?: number };
 
 type Installed = Inform & { atMs: number };
 type FirmwareSlice = {
@@ -308,14 +311,15 @@ function judge(state: DeviceState, update: Update, nowMs: number): DeviceState {
   }
   const sessionAtMs = newestSessionAtMs(state);
   const isLater = sessionAtMs > downloaded.sessionAtMs && sessionAtMs >= downloaded.atMs - slackMs;
+  const isUnheard = isLater && sessionAtMs > (downloaded.formerAtMs ?? 0);
   if (isLater && installed !== null && installed.atMs >= Math.max(downloaded.atMs, sessionAtMs - slackMs)) {
     if (installed.version === version) return end(state, 'proved', null, nowMs);
     if (installed.version !== formerVersion) return end(state, 'unknown', 'other_version', nowMs);
+    if (isUnheard && downloaded.isRestart) return end(state, 'rolled_back', null, nowMs);
     // Without its word that it restarts, the connection alone may have been lost: once.
-    if (downloaded.isRestart) return end(state, 'rolled_back', null, nowMs);
-    return awaitRestart(state, 'downloaded', { ...downloaded, sessionAtMs }, nowMs);
+    if (isUnheard) return awaitRestart(state, 'downloaded', { ...downloaded, formerAtMs: sessionAtMs }, nowMs);
   }
-  const isGone = !state.presence.connection.isOnline || isLater;
+  const isGone = !state.presence.connection.isOnline || isUnheard;
   return update.state === 'downloaded' && isGone ? change(state, { state: 'restarting' }, nowMs) : state;
 }
 
