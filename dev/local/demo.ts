@@ -76,9 +76,13 @@ const showDevice: OnDeviceEvent = (event, text) => {
   else if (event !== 'reported' && event !== 'unreachable') say('device', text);
 };
 
+/** It has reported too, which it does after it subscribed: a command would find no subscriber before. */
 async function showOnline({ api }: Session, deviceId: string): Promise<void> {
-  const isOnline = async () => (await dataOf(api.devices[':deviceId'].status.$get({ param: { deviceId } }))).online;
-  await eventually('a status view that shows the device online', isOnline, stepTimeoutMs);
+  const isOnline = async () => {
+    const { online, position } = await dataOf(api.devices[':deviceId'].status.$get({ param: { deviceId } }));
+    return online && position !== null;
+  };
+  await eventually('a status view that shows the device online, with its position', isOnline, stepTimeoutMs);
   say('api', `status view: ${deviceId} is online`);
 }
 
