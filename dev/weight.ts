@@ -14,8 +14,8 @@ const usage = `Usage: npm run weight
 readCommandLine({ name: 'npm run weight', usage, options: {} }, () => undefined);
 
 const bounds = {
-  'product source, lines': 38_920,
-  'tests, rig and benchmarks, lines': 54_560,
+  'product source, lines': 38_930,
+  'tests, rig and benchmarks, lines': 54_570,
   'Matter bridge, lines': 600,
   'documents, words': 32_850,
   'settable limits': 40,
