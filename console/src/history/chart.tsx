@@ -23,6 +23,8 @@ export type ChartProps = {
   onPick?: (index: number) => void;
 };
 
+type Pointer = { left: number; top: number };
+
 const scheme = matchMedia('(prefers-color-scheme: dark)');
 
 /** @param source what it is made of: another one is drawn again */
@@ -30,6 +32,8 @@ export function Chart({ source, ...chart }: ChartProps & { source: object }) {
   const { title, summary, facts, legend, onPick } = chart;
   const place = useRef<HTMLDivElement>(null);
   const pointed = useSignal<number | null>(null);
+  // In pixels. It stays where it is when the chart is drawn again.
+  const pointer = useRef<Pointer>({ left: -10, top: -10 });
   useEffect(() => {
     const box = place.current;
     if (box === null) return undefined;
@@ -37,7 +41,10 @@ export function Chart({ source, ...chart }: ChartProps & { source: object }) {
     const show = (): void => {
       plot?.destroy();
       plot = new uPlot(
-        optionsOf(chart, box.clientWidth, (index) => (pointed.value = index)),
+        optionsOf(chart, box.clientWidth, pointer.current, ({ idxs, left = -10, top = -10 }) => {
+          pointer.current = { left, top };
+          pointed.value = idxs?.[1] ?? null;
+        }),
         chart.data,
         box,
       );
@@ -77,7 +84,12 @@ export function Chart({ source, ...chart }: ChartProps & { source: object }) {
   );
 }
 
-function optionsOf(chart: ChartProps, width: number, onPoint: (index: number | null) => void): uPlot.Options {
+function optionsOf(
+  chart: ChartProps,
+  width: number,
+  pointer: Pointer,
+  onPoint: (cursor: uPlot.Cursor) => void,
+): uPlot.Options {
   const { draw, zone, height, axis } = chart;
   const style = getComputedStyle(document.documentElement);
   const colour = (name: string) => style.getPropertyValue(name);
@@ -96,8 +108,8 @@ function optionsOf(chart: ChartProps, width: number, onPoint: (index: number | n
     ...{ width, height, axes: [{ ...lines, values: stamps, size: 30 }, valueAxis] },
     tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), zone),
     legend: { show: false },
-    cursor: { y: false, drag: { x: false, y: false }, points: { show: false }, ...cursor },
-    hooks: { ...hooks, setCursor: [({ cursor: { idxs } }) => onPoint(idxs?.[1] ?? null)] },
+    cursor: { y: false, drag: { x: false, y: false }, points: { show: false }, ...pointer, ...cursor },
+    hooks: { ...hooks, setCursor: [(plot) => onPoint(plot.cursor)] },
   };
 }
 
