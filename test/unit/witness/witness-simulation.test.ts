@@ -149,21 +149,18 @@ class World {
   /** As the object does: it asks the plug, and presses if that was just seen to be otherwise. */
   #ensure(wanted: Word): void {
     this.#ask(0, null, () => {
-      const { actual } = this.#finger.state.witness;
-      const value = freshActual(this.#finger.state, this.#nowMs)?.value;
-      const read = this.#measurements.find((each) => this.#knownAtMs(each) === actual?.atMs);
-      const readAtMs = read?.atMs ?? 0;
-      const lagMs = (read?.arrivesAtMs ?? 0) - readAtMs;
+      const { state } = this.#finger;
+      const value = freshActual(state, this.#nowMs)?.value;
+      const read = this.#measurements.find((each) => this.#knownAtMs(each) === state.witness.actual?.atMs);
+      const [readAtMs, arrivedAtMs] = [read?.atMs ?? 0, read?.arrivesAtMs ?? 0];
+      const isLate = arrivedAtMs - readAtMs > longestUsualLagMs;
+      const isOvertaken = this.#measurements.some((each) => each.atMs > readAtMs && each.arrivesAtMs < arrivedAtMs);
       const former = this.#lastEnsure;
-      // After an effect was seen the next press may be given at once, and a hand may have made that effect.
+      // After an effect was seen the next press may be given at once, and a hand, or what was held up, may have made that effect.
       const isNext = former !== undefined && readAtMs < former.givenAtMs + this.#unsettledMs;
       const sinceMs = isNext ? Math.min(readAtMs, former.sinceMs) : readAtMs;
-      const ensure = {
-        wanted,
-        sinceMs,
-        givenAtMs: this.#nowMs,
-        wasHeldUp: !this.#hasClock && lagMs > longestUsualLagMs,
-      };
+      const wasHeldUp = (isNext && former.wasHeldUp) || (!this.#hasClock && (isOvertaken || isLate));
+      const ensure = { wanted, sinceMs, givenAtMs: this.#nowMs, wasHeldUp };
       if (value === wanted) {
         counts.notNeeded += 1;
         this.#expectUnless(this.#isOn === (wanted === 'on'), ensure, `is not ${wanted}, though not needed`);
