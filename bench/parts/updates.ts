@@ -1,5 +1,6 @@
 // Devices on direct connections that take one update of 1 MiB, over HTTP in ranges of 16 KiB or over MQTT, in a campaign of one wave. Counts
 // nothing.
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { MqttClient } from 'mqtt';
 import type { Activation } from '../../rig/clients/accounts.ts';
 import { eventually } from '../../rig/changes.ts';
@@ -56,16 +57,14 @@ class Board {
     const { url } = JSON.parse(String(await this.#upgrade)) as { url: string };
     const progress = (step: string, more: object = {}) => this.#say('otaProgress', { step, ...more });
     await progress('accepted');
-    await (await fetch(`${this.#rig.url}${url}/manifest`)).arrayBuffer();
+    const read = async (path: string, headers = {}) =>
+      (await fetch(`${this.#rig.url}${path}`, { headers })).arrayBuffer();
+    await read(`${url}/manifest`);
     const stepBytes = way === 'http' ? rangeBytes : maxGetBytes;
     let tenths = 0;
     for (let at = 0; at < imageBytes; at += stepBytes) {
       const length = Math.min(stepBytes, imageBytes - at);
-      if (way === 'mqtt') await this.#get(at, length);
-      else
-        await (
-          await fetch(`${this.#rig.url}${url}`, { headers: { Range: `bytes=${at}-${at + length - 1}` } })
-        ).arrayBuffer();
+      await (way === 'mqtt' ? this.#get(at, length) : read(url, { Range: `bytes=${at}-${at + length - 1}` }));
       const reached = Math.floor((10 * (at + length)) / imageBytes);
       if (reached > tenths) await progress('downloading', { percent: 10 * (tenths = reached) });
     }
@@ -75,10 +74,8 @@ class Board {
   }
 
   async #begin(version: string): Promise<void> {
-    const {
-      deviceId,
-      mqtt: { clientId, username, password },
-    } = this.#device;
+    const { deviceId, mqtt } = this.#device;
+    const { clientId, username, password } = mqtt;
     const login = { clientId, username, password, protocolVersion: 4 as const, keepalive: 0, reconnectPeriod: 0 };
     this.#client = await connectFramed(`${this.#rig.url.replace(/^http/, 'ws')}/mqtt/${deviceId}`, login);
     const topics = (['otaUpgrade', 'otaData'] as const).map((name) => this.#topic(name));
@@ -86,16 +83,19 @@ class Board {
     await this.#say('otaInform', { version, slot: 'a' });
   }
 
-  /** Resolves with the last of the packets. */
-  #get(offset: number, length: number): Promise<unknown> {
-    const { promise, resolve } = Promise.withResolvers<unknown>();
+  /** Resolves with the last of the packets. Who is told that too much was asked asks again. */
+  async #get(offset: number, length: number): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<boolean>();
     let packets = Math.ceil(length / dataBytes);
-    const take = () => {
-      packets -= 1;
-      if (packets === 0) resolve(this.#client.off('message', take));
+    const take = (_: string, payload: Buffer) => {
+      if (payload.includes('"error"')) resolve(false);
+      else if ((packets -= 1) === 0) resolve(true);
     };
     this.#client.on('message', take);
-    return this.#say('otaGet', { offset, length }).then(() => promise);
+    await this.#say('otaGet', { offset, length });
+    const isWhole = await promise;
+    this.#client.off('message', take);
+    if (!isWhole) return sleep(1_000).then(() => this.#get(offset, length));
   }
 
   #topic(name: keyof typeof topicActions): string {
