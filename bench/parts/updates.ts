@@ -15,7 +15,6 @@ export const updateWays = { http: 'update over HTTP', mqtt: 'update over MQTT' }
 const version = '1.1.0';
 const imageBytes = 1024 * 1024;
 const rangeBytes = 16 * 1024;
-/** Twelve updates of 1 MiB over MQTT take minutes. */
 const updatesWithinMs = 30 * 60_000;
 
 /** @returns what begins the campaign, and resolves when all have their update */

@@ -31,10 +31,9 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the history of a dev
   afterEach(() => expect(stage.browser.problems.splice(0)).toEqual([]));
 
   const part = (name: string) => page.getByRole('region', { name, exact: true });
-  const day = () => part('One day');
   const said = (name: string, words: RegExp) => part(name).locator('figcaption').getByText(words).waitFor();
   const facts = (name: string) => part(name).locator('details li').allTextContents();
-  const dateField = () => day().getByLabel('One day', { exact: true });
+  const dateField = () => part('One day').getByLabel('One day', { exact: true });
   const over = (name: string) => part(name).locator('.u-over');
 
   async function download(name: string): Promise<string[]> {
@@ -56,7 +55,7 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the history of a dev
 
   it('shows how long it was on and off today, hatches the time before, and says the same', async () => {
     await said('One day', /: On \d.*, off \d.*, not known \d.*\. 2 presses: 2 by people\.$/);
-    await day().getByText('In words: ').click();
+    await part('One day').getByText('In words: ').click();
     expect(await facts('One day')).toEqual([
       expect.stringMatching(/^00:00:00 to [\d:]{8}: not known$/),
       expect.stringMatching(/: on$/),
@@ -113,9 +112,8 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the history of a dev
 
   it('follows the device while it is looked at and pointed at', async () => {
     const { list } = await dataOf(stage.owner.api.devices.$get({ query: {} }));
-    const param = { deviceId: list[0]?.deviceId ?? '' };
     await over('One day').hover({ position: { x: 2, y: 5 } });
-    await sendCommand(stage.owner.api, param, { action: 'toggle', position: 'up' });
+    await sendCommand(stage.owner.api, { deviceId: list[0]?.deviceId ?? '' }, { action: 'toggle', position: 'up' });
     await expect.poll(() => facts('One day').then(({ length }) => length)).toBe(4);
     await said('One day', /^00:00:00 to [\d:]{8}: not known$/);
     await page.mouse.move(0, 0);

@@ -43,10 +43,8 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the virtual switch',
     const deviceId = page.url().split('/').at(-1) ?? '';
     const { productKey } = await dataOf(owner.api.devices[':deviceId'].$get({ param: { deviceId } }));
     const maker = await makeMaker(url, owner, productKey);
-    await maker.addFirmware(
-      '1.1.0',
-      Uint8Array.from({ length: 20_000 }, (_, at) => at % 251),
-    );
+    const image = Uint8Array.from({ length: 20_000 }, (_, at) => at % 251);
+    await maker.addFirmware('1.1.0', image);
     await page.getByLabel('Firmware 1.0.0. Its next update').selectOption('cut');
     await maker.startCampaign({ version: '1.1.0', waves: [{ devices: [deviceId] }] });
     await page.getByLabel('Firmware 1.1.0. Its next update').waitFor();
@@ -130,13 +128,21 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the virtual switch',
     await headSays('Online');
   });
 
-  it('has its plug pulled, which is shown with the reason, and comes back', async () => {
+  it('has its plug pulled, also as soon as it is in, which is shown with the reason, and comes back', async () => {
     await press('Pull the plug');
     await headSays('Offline');
     expect(await control('Up').isDisabled()).toBe(true);
     await openTab(page, 'History');
     await page.locator('.timeline .offline').getByText('connection lost').first().waitFor();
     await openTab(page, 'Control');
+    await page.evaluate(`void (globalThis.pulled = new Promise((resolve) => new MutationObserver((_, changes) => {
+      if (document.querySelector('.switch [role=status]').textContent !== 'Plugged in') return;
+      changes.disconnect();
+      document.querySelector('.switch .danger').click();
+      setTimeout(resolve, 100);
+    }).observe(document.body, { subtree: true, childList: true, characterData: true })))`);
+    await press('Plug it in');
+    await page.evaluate('pulled');
     await press('Plug it in');
     await headSays('Online');
   });

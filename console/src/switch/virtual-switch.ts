@@ -104,7 +104,10 @@ export class VirtualSwitch {
       reconnectPeriod: reconnectEveryMs,
     });
     this.#client = client;
+    // Then it may still tell that it had connected, or could not subscribe.
+    const isPulled = () => this.#client !== client;
     client.on('connect', () => {
+      if (isPulled()) return;
       this.connection.value = 'connected';
       client.subscribe(topics.propertySet, { qos: 1 });
       this.#report({ power: this.power.value });
@@ -128,10 +131,12 @@ export class VirtualSwitch {
       onProblem: (error) => console.info('update', error),
     });
     client.on('close', () => {
-      if (this.connection.value === 'connected') this.connection.value = 'connecting';
+      if (!isPulled() && this.connection.value === 'connected') this.connection.value = 'connecting';
     });
     // A refused login: the password was replaced, or the device is disabled or deleted.
-    client.on('error', () => (this.connection.value = 'refused'));
+    client.on('error', () => {
+      if (!isPulled()) this.connection.value = 'refused';
+    });
   }
 
   /** Without a word to the service: it has to notice. */
