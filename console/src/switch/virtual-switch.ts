@@ -104,7 +104,7 @@ export class VirtualSwitch {
       reconnectPeriod: reconnectEveryMs,
     });
     this.#client = client;
-    // Then it may still tell that it had connected, or could not subscribe.
+    // One whose plug was pulled may still tell that it has connected, or could not subscribe.
     const isPulled = () => this.#client !== client;
     client.on('connect', () => {
       if (isPulled()) return;
